@@ -105,6 +105,7 @@ impl FuzzedApi {
                 RequestOutcome::Log(_)
                 | RequestOutcome::Stream(_)
                 | RequestOutcome::Proxy(_)
+                | RequestOutcome::Aggregated(_)
                 | RequestOutcome::Node(_)
                 | RequestOutcome::ResourceMetrics(_)
                 | RequestOutcome::Metrics

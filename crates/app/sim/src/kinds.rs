@@ -307,6 +307,7 @@ fn shared(kind: ResourceKind, object: Arc<dyn AnyObject>) -> Option<ViewObject> 
         | ResourceKind::ValidatingWebhookConfiguration
         | ResourceKind::MutatingWebhookConfiguration
         | ResourceKind::CertificateSigningRequest
+        | ResourceKind::ApiService
         | ResourceKind::ClusterRoleBinding
         | ResourceKind::ClusterRole
         | ResourceKind::Custom(_)

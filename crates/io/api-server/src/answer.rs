@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
+use rekindle_api::aggregated_request::AggregatedRequest;
 use rekindle_api::node_query::{LogQuery, MetricsQuery, NodeGet, StreamQuery};
 use rekindle_api::outcome::{ApiAnswer, RequestOutcome};
 use rekindle_api::proxy_request::ProxyRequest;
@@ -21,6 +22,7 @@ use super::logs::LogRequestError;
 use super::metrics::RequestLabels;
 use super::proxy::{self, ProxiedRequest};
 use super::response::{respond, stream};
+use super::streams::StreamSlot;
 
 /// The request that is answered.
 #[derive(Clone, Copy)]
@@ -57,6 +59,7 @@ impl Front {
             RequestOutcome::Log(query) => self.log(query).await,
             RequestOutcome::Stream(query) => self.stream(query, asked, upgrade),
             RequestOutcome::Proxy(target) => self.proxy(*target, asked, upgrade).await,
+            RequestOutcome::Aggregated(target) => self.aggregated(*target, asked, upgrade).await,
             RequestOutcome::Node(question) => self.node(question).await,
             RequestOutcome::ResourceMetrics(query) => self.resource_metrics(&query).await,
             RequestOutcome::Metrics => self.own_metrics().await,
@@ -90,16 +93,38 @@ impl Front {
     async fn proxy(
         &self,
         target: ProxyRequest,
-        AnswerContext { parts, user, client, trail, .. }: AnswerContext<'_>,
+        asked: AnswerContext<'_>,
         upgrade: Option<OnUpgrade>,
     ) -> Response<FrontBody> {
-        let slot = match self.streams.take_slot(user) {
-            Ok(slot) => slot.ending(trail),
-            Err(error) => return respond(error.into()),
-        };
-        let phase = self.phase.subscribe();
-        let request = ProxiedRequest { target, parts, client, upgrade, slot, phase };
-        proxy::hand_on(Arc::clone(&self.pods), request).await
+        match self.streams.take_slot(asked.user).map(|slot| self.proxied(asked, upgrade, slot)) {
+            Ok(request) => proxy::hand_on(Arc::clone(&self.pods), target, request).await,
+            Err(error) => respond(error.into()),
+        }
+    }
+
+    async fn aggregated(
+        &self,
+        target: AggregatedRequest,
+        asked: AnswerContext<'_>,
+        upgrade: Option<OnUpgrade>,
+    ) -> Response<FrontBody> {
+        let dialers = (&self.pods, &self.api_servers);
+        let slot = self.api_servers.take_slot(asked.user);
+        match slot.map(|slot| self.proxied(asked, upgrade, slot)) {
+            Ok(request) => proxy::hand_on_to_server(dialers, target, request).await,
+            Err(error) => respond(error.into()),
+        }
+    }
+
+    /// The request on its way to another server.
+    fn proxied<'r>(
+        &self,
+        AnswerContext { parts, client, trail, .. }: AnswerContext<'r>,
+        upgrade: Option<OnUpgrade>,
+        slot: StreamSlot,
+    ) -> ProxiedRequest<'r> {
+        let (slot, phase) = (slot.ending(trail), self.phase.subscribe());
+        ProxiedRequest { parts, client, upgrade, slot, phase }
     }
 
     async fn node(&self, question: NodeGet) -> Response<FrontBody> {

@@ -28,6 +28,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
 use super::answer::AnswerContext;
+use super::api_servers::ServerDialer;
 use super::audit::{AuditLog, AuditTrail};
 use super::backup::BACKUPS_MAX;
 use super::bad_tokens::BadTokens;
@@ -38,6 +39,7 @@ use super::flow_gate::{self, FlowGate};
 use super::logs::NodeLogs;
 use super::metrics::{FrontMetrics, RequestLabels};
 use super::nodes::{NoNodes, NodeQueries};
+use super::pki::{IssuedCertificate, PkiError};
 use super::pod_dialer::{NoPods, PodDialer};
 use super::request_body::{self, BodyError};
 use super::response::{respond, respond_and_close, without_body};
@@ -70,6 +72,7 @@ pub struct Front {
     pub(super) streams: StreamServer,
     pub(super) nodes: Arc<dyn NodeQueries>,
     pub(super) pods: Arc<dyn PodDialer>,
+    pub(super) api_servers: ServerDialer,
     pub(super) metrics: Arc<FrontMetrics>,
     pub(super) figures: Vec<Arc<dyn MetricsSource>>,
     pub(super) phase: PhaseSender,
@@ -95,6 +98,7 @@ impl Front {
             streams: StreamServer::new(Arc::new(NoStreams)),
             nodes: Arc::new(NoNodes),
             pods: Arc::new(NoPods),
+            api_servers: ServerDialer::default(),
             metrics: Arc::default(),
             figures: vec![Arc::new(flow_gate.clone())],
             phase: Arc::new(phase),
@@ -124,6 +128,15 @@ impl Front {
     pub fn with_pods(mut self, pods: Arc<dyn PodDialer>) -> Self {
         self.pods = pods;
         self
+    }
+
+    /// The same front that shows this certificate to other API servers.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn with_front_proxy(mut self, certificate: &IssuedCertificate) -> Result<Self, PkiError> {
+        self.api_servers = ServerDialer::new(certificate)?;
+        Ok(self)
     }
 
     /// The same front whose `/metrics` tells these figures, too.

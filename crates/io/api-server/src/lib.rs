@@ -14,6 +14,7 @@
 
 mod aggregation;
 mod answer;
+mod api_servers;
 mod audit;
 mod backup;
 mod bad_tokens;
@@ -37,6 +38,7 @@ mod proxy;
 mod request_body;
 mod response;
 mod server;
+mod server_trust;
 mod shares;
 mod streams;
 mod tls;
@@ -44,6 +46,7 @@ mod webhooks;
 mod work_pool;
 
 pub use aggregation::keep_roles_aggregated;
+pub use api_servers::follow_api_servers;
 pub use audit::{
     AuditCarriers, AuditLog, AuditMode, AuditSink, AuditTargets, BatchLimits, EventReceiver,
     RotationLimits,

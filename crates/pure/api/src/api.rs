@@ -14,6 +14,9 @@ use rekindle_types::Tick;
 use crate::admission;
 use crate::admission::pod_security::PodSecurityConfiguration;
 use crate::admission_session::AdmissionSession;
+use crate::api_services::followed_servers::{self, FollowedServer};
+use crate::api_services::server_discovery::ServerDiscovery;
+use crate::api_services::{self, ServerAvailability, routing};
 use crate::audit_notes::AuditNotes;
 use crate::auth::token::SigningKey;
 use crate::auth::{AccessAttributes, ClientIdentity};
@@ -67,16 +70,19 @@ impl Api {
     /// Makes what every cluster has and this one lacks: the namespaces default, kube-system,
     /// kube-public and kube-node-lease, each with its default ServiceAccount and its
     /// kube-root-ca.crt; the roles and bindings that users expect; the system's priority classes;
-    /// the storage class local-path; the ServiceCIDR, and the addresses that Services lack.
+    /// the storage class local-path; the ServiceCIDR, and the addresses that Services lack; the
+    /// APIServices of what is served here.
     ///
     /// # Errors
     /// When the store refuses. The caller waits for what is returned.
     pub fn bootstrap(&self, now: Tick) -> Result<Vec<PendingWrite>, ApiError> {
         let mut pending = admission::namespaces::bootstrap(&self.shared, now)?;
         pending.extend(admission::default_roles::bootstrap(&self.shared, now)?);
+        pending.extend(admission::extension_authentication::bootstrap(&self.shared, now)?);
         pending.extend(admission::priority::bootstrap(&self.shared, now)?);
         pending.extend(admission::storage_classes::bootstrap(&self.shared, now)?);
         pending.extend(service_addresses::bootstrap(&self.shared, now)?);
+        pending.extend(api_services::local_api_service::bootstrap(&self.shared, now)?);
         Ok(pending)
     }
 
@@ -84,13 +90,24 @@ impl Api {
     /// settled, and definitions that were going. To be called once, after [`Api::bootstrap`]. What
     /// fails stops no start; the caller waits for the writes and logs the failures.
     pub fn resume_definitions(&self, now: Tick) -> ResumedDefinitions {
-        custom::resume(&self.shared, now)
+        let mut resumed = custom::resume(&self.shared, now);
+        match api_services::local_api_service::bootstrap(&self.shared, now) {
+            Ok(pending) => resumed.pending.extend(pending),
+            Err(error) => resumed.failures.push(("APIServices".to_owned(), error.into())),
+        }
+        resumed
     }
 
     /// The ranges that addresses of Services come from, 10.96.0.0/16 unless told. To be called
     /// before [`Api::bootstrap`].
     pub fn configure_service_ranges(&self, ranges: ServiceRanges) {
         self.shared.service_addresses.configure(ranges);
+    }
+
+    /// The CA (PEM) of the proxy to other API servers. To be called before [`Api::bootstrap`],
+    /// once: later calls change nothing.
+    pub fn configure_front_proxy(&self, ca_pem: &str) {
+        self.shared.set_front_proxy_ca(ca_pem.to_owned());
     }
 
     /// Makes the Service `kubernetes` in the namespace default, with its Endpoints and
@@ -268,6 +285,37 @@ impl Api {
         certificates::signing_request(&self.shared, name)
     }
 
+    /// The changes from now on after which [`Api::followed_servers`] may be others.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub fn watch_followed_servers(&self) -> Result<Vec<StoreWatch>, StoreError> {
+        followed_servers::watch(&self.shared)
+    }
+
+    /// The servers of APIServices, as they are durable. They are asked whether they answer, and
+    /// what they said is given to [`Api::record_server`].
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub fn followed_servers(&self) -> Result<Vec<FollowedServer>, ApiError> {
+        followed_servers::followed(&self.shared)
+    }
+
+    /// Notes what the server of an APIService said, or why it could not be asked. Gives the write
+    /// of the status, if that changes.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub fn record_server(
+        &self,
+        server: &FollowedServer,
+        said: Result<ServerDiscovery, ServerAvailability>,
+        now: Tick,
+    ) -> Result<Option<PendingWrite>, ApiError> {
+        followed_servers::record(&self.shared, server, said, now)
+    }
+
     /// What admission has counted, as text for `/metrics`.
     pub fn write_admission_figures(&self, text: &mut Text) {
         self.shared.pod_security.write_figures(text);
@@ -375,6 +423,9 @@ impl Api {
             PathTarget::Other(path) => {
                 let asks = (&request.identity, request.notes.as_deref());
                 self.authorize_path(asks, &request.method, &path)?;
+                if let Some(outcome) = routing::route_discovery(&self.shared, request, &path) {
+                    return Ok(outcome);
+                }
                 self.discovery.serve(&self.shared, &path, request)
             }
             PathTarget::Resource(path) => self.serve_resource((request, session), &path),
@@ -402,6 +453,11 @@ impl Api {
         attributes::of_resource(&request.method, path, (verb, &options), |what| {
             self.shared.authorize_request(&request.identity, what, request.notes.as_deref())
         })?;
+        let group_version = (path.group.as_str(), path.version.as_str());
+        let is_watch = verb == Some(RequestVerb::Watch);
+        if let Some(outcome) = routing::route(&self.shared, request, group_version, is_watch) {
+            return Ok(outcome);
+        }
         if let Some(verb) = verb {
             options.check(verb)?;
         }
@@ -508,6 +564,7 @@ fn with_warning(
             | RequestOutcome::Log(_)
             | RequestOutcome::Stream(_)
             | RequestOutcome::Proxy(_)
+            | RequestOutcome::Aggregated(_)
             | RequestOutcome::Node(_)
             | RequestOutcome::ResourceMetrics(_)
             | RequestOutcome::Metrics

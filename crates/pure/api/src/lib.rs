@@ -19,7 +19,9 @@
 
 mod admission;
 pub mod admission_session;
+pub mod aggregated_request;
 mod api;
+pub mod api_services;
 mod audit_notes;
 pub mod auth;
 mod authority;
@@ -72,6 +74,7 @@ mod watch_conversion;
 mod webhook_location;
 mod weight;
 
+pub use admission::extension_authentication::FRONT_PROXY_CLIENT;
 pub use admission::pod_security::{PodSecurityConfiguration, PodSecurityConfigurationError};
 pub use api::Api;
 pub use audit_notes::AuditNotes;

@@ -11,6 +11,7 @@ use http::StatusCode;
 use rekindle_store::{DurableWrite, PendingWrite, StoreError};
 
 use crate::admission_session::WebhookQuestion;
+use crate::aggregated_request::AggregatedRequest;
 use crate::event_stream::EventStream;
 use crate::node_query::{LogQuery, MetricsQuery, NodeGet, StreamQuery};
 use crate::protobuf;
@@ -31,6 +32,8 @@ pub enum RequestOutcome {
     Stream(StreamQuery),
     /// A pod has the answer.
     Proxy(Box<ProxyRequest>),
+    /// Another API server has the answer.
+    Aggregated(Box<AggregatedRequest>),
     /// The node has the answer.
     Node(NodeGet),
     /// The nodes have the figures.
@@ -56,6 +59,7 @@ impl RequestOutcome {
             other @ (Self::Log(_)
             | Self::Stream(_)
             | Self::Proxy(_)
+            | Self::Aggregated(_)
             | Self::Node(_)
             | Self::ResourceMetrics(_)
             | Self::Metrics

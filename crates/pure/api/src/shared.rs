@@ -10,6 +10,7 @@ use rekindle_store::{Store, StoredObject};
 use crate::admission::pod_security::PodSecurity;
 use crate::admission::policies::PolicyMemory;
 use crate::admission::webhooks::WebhookMemory;
+use crate::api_services::ApiServices;
 use crate::audit_notes::AuditNotes;
 use crate::auth::rbac::RbacPolicies;
 use crate::auth::token::SigningKey;
@@ -55,6 +56,7 @@ pub(crate) struct ApiShared {
     /// The built-in kinds.
     pub(crate) registry: Registry,
     pub(crate) custom: CustomKinds,
+    pub(crate) api_services: ApiServices,
     pub(crate) store: Store,
     pub(crate) tokens: TokenIssuer,
     authority: Authority,
@@ -68,6 +70,7 @@ pub(crate) struct ApiShared {
     pub(crate) webhooks: WebhookMemory,
     pub(crate) service_addresses: ServiceAddresses,
     pub(crate) namespace_locks: NamespaceLocks,
+    front_proxy_ca: OnceLock<String>,
     signature_verifier: OnceLock<Box<dyn SignatureVerifier>>,
     entropy: Mutex<Box<dyn Entropy>>,
     toleration_seconds: AtomicI64,
@@ -80,6 +83,7 @@ impl ApiShared {
         Self {
             registry: parts.registry,
             custom: CustomKinds::default(),
+            api_services: ApiServices::default(),
             store: parts.store,
             authority: Authority::new(parts.authorizer),
             tokens: TokenIssuer::new(key),
@@ -93,6 +97,7 @@ impl ApiShared {
             webhooks: WebhookMemory::default(),
             service_addresses: ServiceAddresses::default(),
             namespace_locks: NamespaceLocks::default(),
+            front_proxy_ca: OnceLock::new(),
             signature_verifier: OnceLock::new(),
             entropy: Mutex::new(parts.entropy),
             toleration_seconds: AtomicI64::new(TOLERATION_SECONDS),
@@ -185,6 +190,16 @@ impl ApiShared {
         look: impl FnOnce(&RbacPolicies) -> T,
     ) -> Result<T, ApiError> {
         self.authority.with_policies(self.state(), look)
+    }
+
+    /// The CA (PEM) of the proxy to other API servers; none before it is given.
+    pub(crate) fn front_proxy_ca(&self) -> Option<&str> {
+        self.front_proxy_ca.get().map(String::as_str)
+    }
+
+    pub(crate) fn set_front_proxy_ca(&self, ca_pem: String) {
+        // the first one counts
+        let _ = self.front_proxy_ca.set(ca_pem);
     }
 
     /// What verifies signatures of certificate requests; none before it is given.

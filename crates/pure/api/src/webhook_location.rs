@@ -2,11 +2,9 @@
 
 use std::net::SocketAddr;
 
-use k8s_openapi::api::core::v1::Service;
 use rekindle_types::Tick;
 
 use crate::admission_session::WebhookTarget;
-use crate::keys;
 use crate::service_endpoints;
 use crate::shared::ApiShared;
 use crate::validation::webhook_client::WebhookClient;
@@ -73,12 +71,9 @@ impl WebhookLocation {
 impl WebhookServiceName {
     /// A ready endpoint of the Service, or why there is none.
     fn endpoint(&self, api: &ApiShared, now: Tick) -> Result<SocketAddr, String> {
-        let missing = || format!("service {:?} not found", self.name);
-        let entry = api.registry.find("", "v1", "services").ok_or_else(missing)?;
-        let stored = api.store.get(&keys::object(entry, &self.namespace, &self.name));
-        let stored = stored.ok_or_else(missing)?;
-        let service = api.read_as::<Service>(entry, &stored).map_err(|error| error.to_string())?;
-        let service = service.ok_or_else(missing)?;
+        let service = service_endpoints::stored_service(api, &self.namespace, &self.name)
+            .map_err(|error| error.to_string())?;
+        let service = service.ok_or_else(|| format!("service {:?} not found", self.name))?;
         let asked = (self.namespace.as_str(), self.name.as_str(), &*self.port.to_string());
         service_endpoints::any_ready(api, &service, asked, now).map_err(|error| error.to_string())
     }

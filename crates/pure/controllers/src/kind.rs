@@ -117,6 +117,8 @@ pub enum ResourceKind {
     MutatingWebhookConfiguration,
     /// certificates.k8s.io/v1 CertificateSigningRequest.
     CertificateSigningRequest,
+    /// apiregistration.k8s.io/v1 APIService.
+    ApiService,
     /// rbac.authorization.k8s.io/v1 ClusterRoleBinding.
     ClusterRoleBinding,
     /// rbac.authorization.k8s.io/v1 ClusterRole.
@@ -168,7 +170,7 @@ pub enum ViewDetail {
 impl ResourceKind {
     /// Every built-in kind, in the order in which a namespace is emptied: owners before what they
     /// own, so that nothing is made again in between.
-    pub const ALL: [ResourceKind; 56] = [
+    pub const ALL: [ResourceKind; 57] = [
         ResourceKind::HorizontalPodAutoscaler,
         ResourceKind::Deployment,
         ResourceKind::DaemonSet,
@@ -222,6 +224,7 @@ impl ResourceKind {
         ResourceKind::ValidatingWebhookConfiguration,
         ResourceKind::MutatingWebhookConfiguration,
         ResourceKind::CertificateSigningRequest,
+        ResourceKind::ApiService,
         ResourceKind::ClusterRoleBinding,
         ResourceKind::ClusterRole,
         ResourceKind::CustomResourceDefinition,
@@ -368,6 +371,9 @@ impl ResourceKind {
                 "certificates.k8s.io",
                 "certificatesigningrequests",
             ),
+            ResourceKind::ApiService => {
+                stored("APIService", "apiregistration.k8s.io", "apiservices")
+            }
             ResourceKind::ClusterRoleBinding => {
                 rbac("ClusterRoleBinding", "clusterrolebindings", Cluster)
             }

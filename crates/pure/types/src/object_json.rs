@@ -38,6 +38,7 @@ use k8s_openapi::api::storage::v1::{
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use serde::Serialize;
 use serde::de::Error as _;
 use serde_json::{Error, Serializer, Value};
@@ -250,6 +251,7 @@ fn checked(text: &[u8]) -> Result<&str, Error> {
 }
 
 object_json!(
+    APIService,
     ClusterRole,
     ClusterRoleBinding,
     CertificateSigningRequest,

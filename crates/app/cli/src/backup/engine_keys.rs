@@ -1,6 +1,7 @@
 //! The keys of an engine, which a backup has beside the objects. Without them all kubeconfigs and
 //! tokens that the engine gave out are void. Everything else in a data directory belongs to the
-//! machine, or is made from the objects.
+//! machine, or is made from the objects. The CA of the proxy to other API servers is made anew:
+//! they read it from a ConfigMap, which each start puts right.
 
 use std::io::ErrorKind;
 use std::path::Path;

@@ -53,6 +53,9 @@ impl OpenedApi {
         let api = Api::with_tokens(parts, key);
         api.verify_signatures_with(RingSignatures);
         api.configure_service_ranges(services.ranges());
+        let proxy = CertificateAuthority::open_front_proxy(&data_dir.join(PKI), clock.now())
+            .context("prepare the certificates of the proxy to other API servers")?;
+        api.configure_front_proxy(proxy.ca_pem());
         for pending in api.bootstrap(clock.now()).context("prepare the API")? {
             pending.wait().context("prepare the API")?;
         }
@@ -62,6 +65,8 @@ impl OpenedApi {
         }
         resume_definitions(&api, clock.now());
         let front = Front::new(FrontParts { api, clock: clock.shared(), logs });
+        let own = proxy.front_proxy_client().context("issue the proxy's certificate")?;
+        let front = front.with_front_proxy(&own).context("prepare the proxy's certificate")?;
         Ok(Self { clock, pki: Arc::new(pki), front, store, committer })
     }
 

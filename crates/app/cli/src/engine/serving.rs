@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::Context;
 use rekindle_api_server::pki::{CertificateAuthority, Kubeconfig};
 use rekindle_api_server::{
-    ApiServer, AuditCarriers, Front, ServerLimits, TlsListener, keep_flow_control,
-    keep_roles_aggregated, sign_certificates,
+    ApiServer, AuditCarriers, Front, ServerLimits, TlsListener, follow_api_servers,
+    keep_flow_control, keep_roles_aggregated, sign_certificates,
 };
 use rekindle_operator::LadderFigures;
 use rekindle_store::Compaction;
@@ -91,6 +91,7 @@ impl ServedApi {
         tokio::spawn(keep_roles_aggregated(front.clone(), phases.stopped()));
         tokio::spawn(keep_flow_control(front.clone(), phases.stopped()));
         tokio::spawn(sign_certificates(front.clone(), Arc::clone(&api.pki), phases.stopped()));
+        tokio::spawn(follow_api_servers(front.clone(), phases.stopped()));
         tokio::spawn(forget_history(api.compaction(), phases.stopped()));
         tokio::spawn(footprint::shrink_after_bursts(front.clone(), phases.stopped()));
         Ok(Self { api, address, threads, kubeconfig, audit, server })

@@ -77,6 +77,7 @@ impl SimServer {
             | RequestOutcome::Log(_)
             | RequestOutcome::Stream(_)
             | RequestOutcome::Proxy(_)
+            | RequestOutcome::Aggregated(_)
             | RequestOutcome::Node(_)
             | RequestOutcome::ResourceMetrics(_)
             | RequestOutcome::Metrics

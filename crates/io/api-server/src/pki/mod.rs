@@ -1,5 +1,6 @@
-//! The certificate authority of this engine, kept in its data directory, and the certificates that
-//! it issues. Beside them the key that signs tokens, and the kubeconfig. Time is an argument.
+//! The certificate authorities of this engine, kept in its data directory, and the certificates
+//! that they issue: one for servers and users, one for the proxy to other API servers. Beside them
+//! the key that signs tokens, and the kubeconfig. Time is an argument.
 
 mod kubeconfig;
 mod private_files;
@@ -13,6 +14,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType, SigningKey,
 };
+use rekindle_api::FRONT_PROXY_CLIENT;
 use rekindle_api::auth::UserInfo;
 use rekindle_api::auth::user::{AUTHENTICATED, MASTERS};
 use rekindle_api::certificates::{CertificateIssuer, CertificateIssuerError, CertificateOrder};
@@ -85,15 +87,17 @@ pub enum PkiError {
     },
     /// Key and certificate are not of one pair.
     #[error(
-        "{certificate:?} is not the certificate of ca.key beside it: restore both, or remove both to begin with a new CA"
+        "{certificate:?} is not the certificate of {key} beside it: restore both, or remove both to begin with a new CA"
     )]
     OtherPair {
         /// The certificate.
         certificate: PathBuf,
+        /// The file of the key.
+        key: String,
     },
     /// A key is not one.
     #[error(
-        "{path:?} holds no usable private key: restore it, or remove ca.key and ca.crt to begin with a new CA"
+        "{path:?} holds no usable private key: restore it, or remove it and its certificate to begin with a new CA"
     )]
     Key {
         /// The file.
@@ -156,6 +160,20 @@ impl std::fmt::Debug for IssuedCertificate {
     }
 }
 
+/// Which authority it is: the name of its files, and its own name. That must stay the same:
+/// certificates are issued in this name with the key alone.
+struct AuthorityName {
+    file: &'static str,
+    subject: &'static str,
+}
+
+/// Signs the certificates of servers and users.
+const CLUSTER: AuthorityName = AuthorityName { file: "ca", subject: "rekindle-ca" };
+/// Signs the certificate of the proxy to other API servers, and nothing else: who shows it may name
+/// any user there.
+const FRONT_PROXY: AuthorityName =
+    AuthorityName { file: "front-proxy-ca", subject: "rekindle-front-proxy-ca" };
+
 /// The certificate authority.
 pub struct CertificateAuthority {
     ca_pem: String,
@@ -172,8 +190,22 @@ impl CertificateAuthority {
     /// # Errors
     /// See [`PkiError`].
     pub fn open(folder: &Path, now: Tick) -> Result<Self, PkiError> {
+        Self::open_named(folder, &CLUSTER, now)
+    }
+
+    /// The same for the CA of the proxy to other API servers.
+    ///
+    /// # Errors
+    /// See [`PkiError`].
+    pub fn open_front_proxy(folder: &Path, now: Tick) -> Result<Self, PkiError> {
+        Self::open_named(folder, &FRONT_PROXY, now)
+    }
+
+    fn open_named(folder: &Path, name: &AuthorityName, now: Tick) -> Result<Self, PkiError> {
         make_private_folder(folder)?;
-        let (key_path, certificate_path) = (folder.join("ca.key"), folder.join("ca.crt"));
+        let key_file = format!("{}.key", name.file);
+        let certificate_path = folder.join(format!("{}.crt", name.file));
+        let key_path = folder.join(&key_file);
         match (read_if_there(&key_path)?, read_if_there(&certificate_path)?) {
             (Some(key), Some(ca_pem)) => {
                 let key = KeyPair::from_pem(&key)
@@ -182,14 +214,20 @@ impl CertificateAuthority {
                 let order_issuer =
                     order_issuer.filter(|ca| ca.has_public_key(&key.subject_public_key_info()));
                 let Some(order_issuer) = order_issuer else {
-                    return Err(PkiError::OtherPair { certificate: certificate_path });
+                    let (certificate, key) = (certificate_path, key_file);
+                    return Err(PkiError::OtherPair { certificate, key });
                 };
-                Ok(Self { ca_pem, issuer: Issuer::new(ca_params(now), key), order_issuer, now })
+                Ok(Self {
+                    ca_pem,
+                    issuer: Issuer::new(ca_params(name.subject, now), key),
+                    order_issuer,
+                    now,
+                })
             }
             (Some(_), None) => Err(PkiError::HalfMissing { missing: certificate_path }),
             (None, Some(_)) => Err(PkiError::HalfMissing { missing: key_path }),
             (None, None) => {
-                let (pki, key_pem) = Self::generate(now)?;
+                let (pki, key_pem) = Self::generate(name, now)?;
                 let write = |path: &Path, text: &str| {
                     write_private(path, text.as_bytes())
                         .map_err(|source| PkiError::Write { path: path.to_owned(), source })
@@ -208,13 +246,13 @@ impl CertificateAuthority {
     /// # Errors
     /// When no key can be made.
     pub fn ephemeral(now: Tick) -> Result<Self, PkiError> {
-        Self::generate(now).map(|(pki, _)| pki)
+        Self::generate(&CLUSTER, now).map(|(pki, _)| pki)
     }
 
-    fn generate(now: Tick) -> Result<(Self, String), PkiError> {
-        let failed = |source| PkiError::Issue { subject: CA_NAME.to_owned(), source };
+    fn generate(name: &AuthorityName, now: Tick) -> Result<(Self, String), PkiError> {
+        let failed = |source| PkiError::Issue { subject: name.subject.to_owned(), source };
         let key = KeyPair::generate().map_err(failed)?;
-        let params = ca_params(now);
+        let params = ca_params(name.subject, now);
         let ca_pem = params.self_signed(&key).map_err(failed)?.pem();
         let key_pem = key.serialize_pem();
         let order_issuer =
@@ -246,6 +284,14 @@ impl CertificateAuthority {
     /// When it cannot be issued.
     pub fn admin(&self) -> Result<IssuedCertificate, PkiError> {
         self.client(&UserInfo::new(ADMIN, [MASTERS.to_owned()]))
+    }
+
+    /// The client certificate of the proxy to other API servers.
+    ///
+    /// # Errors
+    /// When it cannot be issued.
+    pub fn front_proxy_client(&self) -> Result<IssuedCertificate, PkiError> {
+        self.client(&UserInfo::new(FRONT_PROXY_CLIENT, []))
     }
 
     /// The server's certificate: for localhost, the names of the Service `kubernetes`, both
@@ -300,11 +346,8 @@ impl CertificateAuthority {
     }
 }
 
-/// The CA's name. It must stay the same: certificates are issued in this name with the key alone.
-const CA_NAME: &str = "rekindle-ca";
-
-fn ca_params(now: Tick) -> CertificateParams {
-    let mut params = params_for(CA_NAME, now, CA_DAYS);
+fn ca_params(subject: &str, now: Tick) -> CertificateParams {
+    let mut params = params_for(subject, now, CA_DAYS);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![
         KeyUsagePurpose::KeyCertSign,
@@ -356,7 +399,7 @@ mod tests {
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&folder), 0o700);
         assert_eq!(mode(&folder.join("ca.key")), 0o600);
-        let (_, other) = CertificateAuthority::generate(NOW).unwrap();
+        let (_, other) = CertificateAuthority::generate(&CLUSTER, NOW).unwrap();
         let key = std::fs::read(folder.join("ca.key")).unwrap();
         std::fs::write(folder.join("ca.key"), other).unwrap();
         let error = CertificateAuthority::open(&folder, NOW).err().unwrap().to_string();
@@ -368,6 +411,19 @@ mod tests {
         std::fs::remove_file(folder.join("ca.key")).unwrap();
         let error = CertificateAuthority::open(&folder, NOW).err().unwrap();
         assert!(error.to_string().contains("ca.key\" is missing"), "{error}");
+    }
+
+    #[test]
+    fn the_proxy_has_a_ca_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let cluster = CertificateAuthority::open(dir.path(), NOW).unwrap();
+        let proxy = CertificateAuthority::open_front_proxy(dir.path(), NOW).unwrap();
+        assert_ne!(cluster.ca_pem(), proxy.ca_pem());
+        let again = CertificateAuthority::open_front_proxy(dir.path(), NOW).unwrap();
+        assert_eq!(again.ca_pem(), proxy.ca_pem());
+        std::fs::remove_file(dir.path().join("front-proxy-ca.key")).unwrap();
+        let error = CertificateAuthority::open_front_proxy(dir.path(), NOW).err().unwrap();
+        assert!(error.to_string().contains("front-proxy-ca.key\" is missing"), "{error}");
     }
 
     #[test]

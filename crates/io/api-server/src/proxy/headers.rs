@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
+use k8s_openapi::api::authentication::v1::UserInfo as ShownUser;
 
 /// Headers that are about one connection (RFC 9110, 7.6.1).
 const OF_A_CONNECTION: [&str; 8] = [
@@ -104,6 +105,62 @@ fn below(location: &str, own_path: &str, target: SocketAddr) -> Option<HeaderVal
     }
 }
 
+/// Names the user to a server that trusts us. Users that the client named are dropped.
+pub(in super::super) fn name_user(headers: &mut HeaderMap, user: &ShownUser) {
+    let named: Vec<HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with("x-remote-")).cloned().collect();
+    for name in named {
+        headers.remove(name);
+    }
+    let mut add = |name: &str, value: &str| {
+        let name = HeaderName::from_bytes(name.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(value.as_bytes())) {
+            headers.append(name, value);
+        }
+    };
+    add("x-remote-user", user.username.as_deref().unwrap_or_default());
+    if let Some(uid) = user.uid.as_deref().filter(|uid| !uid.is_empty()) {
+        add("x-remote-uid", uid);
+    }
+    for group in user.groups.iter().flatten() {
+        add("x-remote-group", group);
+    }
+    for (key, values) in user.extra.iter().flatten() {
+        for value in values {
+            add(&format!("x-remote-extra-{}", escaped(key)), value);
+        }
+    }
+}
+
+/// A key as a part of a header's name: what a name cannot hold is percent-encoded, as client-go
+/// does.
+fn escaped(key: &str) -> String {
+    let mut text = String::new();
+    for byte in key.bytes() {
+        match byte {
+            b'!'
+            | b'#'
+            | b'$'
+            | b'&'
+            | b'\''
+            | b'*'
+            | b'+'
+            | b'-'
+            | b'.'
+            | b'^'
+            | b'_'
+            | b'`'
+            | b'|'
+            | b'~'
+            | b'0'..=b'9'
+            | b'a'..=b'z'
+            | b'A'..=b'Z' => text.push(byte.into()),
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
 fn remove_of_connection(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -199,6 +256,31 @@ mod tests {
         {
             assert!(lines.iter().any(|line| line == expected), "{expected} in {lines:?}");
         }
+    }
+
+    #[test]
+    fn the_user_is_the_one_that_we_name() {
+        let mut headers = HeaderMap::new();
+        for name in ["x-remote-user", "x-remote-group", "x-remote-extra-a", "x-remote-uid"] {
+            headers.insert(name, HeaderValue::from_static("forged"));
+        }
+        let user = ShownUser {
+            username: Some("ann".to_owned()),
+            uid: None,
+            groups: Some(vec!["crew".to_owned(), "system:authenticated".to_owned()]),
+            extra: Some([("a.b/c%d".to_owned(), vec!["1".to_owned(), "2".to_owned()])].into()),
+        };
+        name_user(&mut headers, &user);
+        assert_eq!(
+            shown(&headers),
+            [
+                "x-remote-extra-a.b%2fc%25d: 1",
+                "x-remote-extra-a.b%2fc%25d: 2",
+                "x-remote-group: crew",
+                "x-remote-group: system:authenticated",
+                "x-remote-user: ann",
+            ]
+        );
     }
 
     #[test]

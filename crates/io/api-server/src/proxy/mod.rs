@@ -1,5 +1,5 @@
-//! `pods/proxy` and `services/proxy`: a request is handed on to a pod, and its answer back. An
-//! upgrade makes both connections one.
+//! `pods/proxy`, `services/proxy`, and other API servers: a request is handed on, and its answer
+//! back. An upgrade makes both connections one.
 //!
 //! ```text
 //! core: who may, which address -> headers -> PodDialer -> HTTP/1.1 -+-> answer, piece by piece
@@ -8,7 +8,10 @@
 //! Source of behaviour: upstream's `UpgradeAwareHandler` and its proxy transport. Links in HTML are
 //! not rewritten.
 
-mod headers;
+mod aggregated;
+pub(super) mod headers;
+
+pub(super) use aggregated::hand_on_to_server;
 
 use std::future::Future;
 use std::io;
@@ -32,7 +35,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::body::{FrontBody, FrontPhase};
-use super::pod_dialer::PodDialer;
+use super::pod_dialer::{PodConnection, PodDialer};
 use super::response::respond;
 use super::streams::StreamSlot;
 
@@ -40,9 +43,8 @@ use super::streams::StreamSlot;
 /// the same limit.
 const CONNECT_WITHIN: Duration = Duration::from_secs(30);
 
-/// A request on its way to a pod.
+/// A request on its way to another server.
 pub(super) struct ProxiedRequest<'r> {
-    pub(super) target: ProxyRequest,
     pub(super) parts: &'r Parts,
     /// The client's address, if it has one that is known.
     pub(super) client: Option<std::net::IpAddr>,
@@ -55,12 +57,13 @@ pub(super) struct ProxiedRequest<'r> {
 /// Hands the request on, and answers what comes back.
 pub(super) async fn hand_on(
     dialer: Arc<dyn PodDialer>,
+    target: ProxyRequest,
     request: ProxiedRequest<'_>,
 ) -> Response<FrontBody> {
-    if let Some(redirect) = with_slash(&request) {
+    if let Some(redirect) = with_slash(&target, request.parts) {
         return redirect;
     }
-    match exchange(dialer, request).await {
+    match exchange(dialer, target, request).await {
         Ok(response) => response,
         Err(error) => {
             let message = format!("error trying to reach service: {error}");
@@ -70,36 +73,54 @@ pub(super) async fn hand_on(
 }
 
 /// Relative links of a root page need the slash.
-fn with_slash(request: &ProxiedRequest<'_>) -> Option<Response<FrontBody>> {
-    let reads = matches!(request.parts.method, Method::GET | Method::HEAD);
-    if !request.target.path.is_empty() || !reads || headers::wants_upgrade(&request.parts.headers) {
+fn with_slash(target: &ProxyRequest, parts: &Parts) -> Option<Response<FrontBody>> {
+    let reads = matches!(parts.method, Method::GET | Method::HEAD);
+    if !target.path.is_empty() || !reads || headers::wants_upgrade(&parts.headers) {
         return None;
     }
-    let query = request.parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-    let location = format!("{}/{query}", request.target.own_path);
+    let location = format!("{}/{}", target.own_path, query_of(parts));
     let mut response = Response::new(FrontBody::full(Bytes::new()));
     *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
     response.headers_mut().insert(header::LOCATION, HeaderValue::from_str(&location).ok()?);
     Some(response)
 }
 
+fn query_of(parts: &Parts) -> String {
+    parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default()
+}
+
 async fn exchange(
     dialer: Arc<dyn PodDialer>,
+    target: ProxyRequest,
     request: ProxiedRequest<'_>,
 ) -> io::Result<Response<FrontBody>> {
-    let ProxyRequest { scheme, address, own_path, path, body } = request.target;
+    let ProxyRequest { scheme, address, own_path, path, body } = target;
     let connect = timeout(CONNECT_WITHIN, dialer.connect(address, scheme));
     let connection = connect.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    let path = if path.is_empty() { "/" } else { &path };
+    let parts = request.parts;
+    let mut asked = http::Request::new(Full::new(body));
+    *asked.method_mut() = parts.method.clone();
+    *asked.uri_mut() = format!("{path}{}", query_of(parts)).parse().map_err(io::Error::other)?;
+    *asked.headers_mut() = headers::to_target(parts, &own_path, request.client);
+    let mut response = relay(connection, asked, request).await?;
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        headers::to_client(response.headers_mut(), &own_path, address);
+    }
+    Ok(response)
+}
+
+/// Sends a request on a connection, and gives what comes back: the answer piece by piece, or both
+/// connections as one.
+async fn relay(
+    connection: Box<dyn PodConnection>,
+    asked: http::Request<Full<Bytes>>,
+    request: ProxiedRequest<'_>,
+) -> io::Result<Response<FrontBody>> {
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(connection)).await.map_err(io::Error::other)?;
     // it ends with its request: when the client goes, the answer's body is dropped
     let connection = tokio::spawn(connection.with_upgrades());
-    let path = if path.is_empty() { "/" } else { &path };
-    let query = request.parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-    let mut asked = http::Request::new(Full::new(body));
-    *asked.method_mut() = request.parts.method.clone();
-    *asked.uri_mut() = format!("{path}{query}").parse().map_err(io::Error::other)?;
-    *asked.headers_mut() = headers::to_target(request.parts, &own_path, request.client);
     let mut answered = sender.send_request(asked).await.map_err(io::Error::other)?;
     if answered.status() == StatusCode::SWITCHING_PROTOCOLS {
         let upgraded = hyper::upgrade::on(&mut answered);
@@ -115,7 +136,6 @@ async fn exchange(
         return Ok(Response::from_parts(head, FrontBody::full(Bytes::new())));
     }
     let (mut head, body) = answered.into_parts();
-    headers::to_client(&mut head.headers, &own_path, address);
     head.version = http::Version::default();
     let body = AnswerBody { body: BodyDataStream::new(body), _slot: request.slot, connection };
     let body = futures::stream::unfold(body, |mut answer| async move {

@@ -41,8 +41,7 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use super::answer::AnswerContext;
 use super::body::FrontPhase;
 use negotiate::{NegotiatedProtocol, RemoteCommandProtocol};
-use slots::Slots;
-pub(super) use slots::StreamSlot;
+pub(super) use slots::{Slots, StreamSlot};
 
 /// How long a client may take to close its side, or to take the last words, when all is said.
 const CLOSING: Duration = Duration::from_secs(5);

@@ -14,7 +14,7 @@ const STREAMS_OF_USER_MAX: usize = 128;
 
 /// Streams that may be open. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Slots(Arc<Mutex<OpenStreams>>);
+pub(crate) struct Slots(Arc<Mutex<OpenStreams>>);
 
 #[derive(Debug, Default)]
 struct OpenStreams {
@@ -46,7 +46,7 @@ impl Slots {
     ///
     /// # Errors
     /// 429 when there is none.
-    pub(super) fn take(&self, user: &str) -> Result<StreamSlot, ApiError> {
+    pub(crate) fn take(&self, user: &str) -> Result<StreamSlot, ApiError> {
         let mut open = self.open();
         let mine = open.of.get(user).copied().unwrap_or_default();
         let problem = if mine >= STREAMS_OF_USER_MAX {

@@ -6,8 +6,6 @@
 //!             |-------------- within the time of the webhook --------------|
 //! ```
 
-mod certificates;
-
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,6 +27,7 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::pod_dialer::{PodConnection, PodDialer};
+use super::server_trust;
 
 /// How many webhooks are asked at the same time for one request.
 const ASKED_AT_ONCE: usize = 16;
@@ -67,7 +66,7 @@ async fn ask(
 async fn exchange(dialer: Arc<dyn PodDialer>, question: WebhookQuestion) -> io::Result<Bytes> {
     let uri: Uri = question.target.url.parse().map_err(io::Error::other)?;
     let authority = uri.authority().ok_or_else(|| io::Error::other("the URL has no host"))?;
-    let config = certificates::client_config(&question.ca_bundle)?;
+    let config = server_trust::config_of_bundle(&question.ca_bundle)?.with_no_client_auth();
     let name = host_name(authority.host())?;
     let connection = connect(dialer, &question.target, authority).await?;
     let connector = TlsConnector::from(Arc::new(config));

@@ -1,16 +1,16 @@
 //! The roles and bindings that every cluster has: made when they are missing, and completed at each
 //! start with what they have lost or never had, unless their owner said `autoupdate: "false"`.
 
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role};
 use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 use rekindle_types::Tick;
 
 use super::aggregation;
 use crate::auth::rbac::defaults::{self, AUTO_UPDATE};
 use crate::auth::rbac::missing;
-use crate::call::put;
 use crate::kinds::rbac::GROUP;
 use crate::registry::{AnyObject, KindEntry};
+use crate::resource_quotas::put_own;
 use crate::shared::ApiShared;
 use crate::stored::decode_stored;
 use crate::validation::items;
@@ -24,6 +24,11 @@ pub(crate) fn bootstrap(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>,
         aggregation::settle(&mut roles);
         for role in roles {
             pending.extend(keep(api, entry, role, now, complete_role)?);
+        }
+    }
+    if let Some(entry) = api.registry.find(GROUP, "v1", "roles") {
+        for role in defaults::roles() {
+            pending.extend(keep(api, entry, role, now, complete_namespaced_role)?);
         }
     }
     if let Some(entry) = api.registry.find(GROUP, "v1", "clusterrolebindings") {
@@ -41,15 +46,16 @@ fn keep<K: AnyObject + Clone>(
     wanted: K,
     now: Tick,
     complete: fn(&mut K, &K),
-) -> Result<Option<PendingWrite>, StoreError> {
-    let key = keys::object(entry, "", object_meta::name(&wanted));
+) -> Result<Vec<PendingWrite>, StoreError> {
+    let namespace = wanted.meta().namespace.clone().unwrap_or_default();
+    let key = keys::object(entry, &namespace, object_meta::name(&wanted));
     let Some(stored) = api.store.newest(&key) else {
         let mut object = wanted;
         object_meta::prepare_new(object.meta_mut(), api.new_uid(), now);
-        return put(api, &key, WritePrecondition::Absent, Box::new(object)).map(Some);
+        return put_own(api, entry, (&key, WritePrecondition::Absent, &object), None, now);
     };
     // An object that cannot be read is not overwritten: whoever put it there may want it back.
-    let Ok(mut object) = decode_stored(entry, &stored) else { return Ok(None) };
+    let Ok(mut object) = decode_stored(entry, &stored) else { return Ok(Vec::new()) };
     let before = object.boxed_clone();
     let annotations = object.meta().annotations.as_ref();
     let keeps = annotations.and_then(|all| all.get(AUTO_UPDATE)).is_some_and(|on| on == "true");
@@ -57,9 +63,10 @@ fn keep<K: AnyObject + Clone>(
         complete(object, &wanted);
     }
     if object.same_as(before.as_ref()) {
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    put(api, &key, WritePrecondition::Revision(stored.revision), object).map(Some)
+    let write = (key.as_str(), WritePrecondition::Revision(stored.revision), object.as_ref());
+    put_own(api, entry, write, Some(before.as_ref()), now)
 }
 
 fn complete_role(role: &mut ClusterRole, wanted: &ClusterRole) {
@@ -69,10 +76,17 @@ fn complete_role(role: &mut ClusterRole, wanted: &ClusterRole) {
         role.aggregation_rule.clone_from(&wanted.aggregation_rule);
         return; // its rules follow from others'
     }
-    // A role that has grown too large to be compared is left as it is.
-    let lost =
-        missing(items(role.rules.as_ref()), items(wanted.rules.as_ref())).unwrap_or_default();
-    role.rules.get_or_insert_default().extend(lost);
+    complete_rules(&mut role.rules, wanted.rules.as_ref());
+}
+
+fn complete_namespaced_role(role: &mut Role, wanted: &Role) {
+    complete_rules(&mut role.rules, wanted.rules.as_ref());
+}
+
+/// A role that has grown too large to be compared is left as it is.
+fn complete_rules(rules: &mut Option<Vec<PolicyRule>>, wanted: Option<&Vec<PolicyRule>>) {
+    let lost = missing(items(rules.as_ref()), items(wanted)).unwrap_or_default();
+    rules.get_or_insert_default().extend(lost);
 }
 
 fn complete_binding(binding: &mut ClusterRoleBinding, wanted: &ClusterRoleBinding) {

@@ -10,6 +10,7 @@ mod compiled_objects;
 pub(crate) mod default_roles;
 pub(crate) mod disruption_budgets;
 mod escalation;
+pub(crate) mod extension_authentication;
 mod ladders;
 mod limit_ranger;
 mod mutations;

@@ -14,10 +14,11 @@
 use rekindle_store::PendingWrite;
 
 use super::{
-    WriteReview, certificates, disruption_budgets, escalation, ladders, limit_ranger, mutations,
-    namespaces, node_restriction, pod_security, policies, priority, runtime_classes,
-    service_accounts, storage_classes, tolerations, webhooks,
+    WriteReview, certificates, disruption_budgets, escalation, extension_authentication, ladders,
+    limit_ranger, mutations, namespaces, node_restriction, pod_security, policies, priority,
+    runtime_classes, service_accounts, storage_classes, tolerations, webhooks,
 };
+use crate::api_services;
 use crate::call::{ApiCall, ObjectPart};
 use crate::custom;
 use crate::registry::{AnyObject, KindEntry};
@@ -99,6 +100,11 @@ pub(super) struct ObjectWrite<'w> {
     pub(super) part: ObjectPart,
 }
 
+/// No Service answers for what this program serves.
+fn check_server(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
+    api_services::local_api_service::check_server(write.call, write.new)
+}
+
 /// One rule.
 #[cfg_attr(
     not(test),
@@ -113,7 +119,7 @@ pub(super) struct AdmissionRule {
 }
 
 /// Every rule. Those of a stage run from top to bottom.
-pub(super) const RULES: [AdmissionRule; 41] = [
+pub(super) const RULES: [AdmissionRule; 47] = [
     AdmissionRule {
         name: "NodeRestriction",
         why: "an agent makes mirrors and its own Node and Lease; first, so that it learns nothing else",
@@ -268,6 +274,15 @@ pub(super) const RULES: [AdmissionRule; 41] = [
         ),
     },
     AdmissionRule {
+        name: "extension-apiserver-authentication",
+        why: "other servers trust it, so a change by hand is undone in the same write",
+        hook: RuleHook::Write(
+            AdmissionStage::Named,
+            RuleScope::All,
+            WriteAction::Fill(extension_authentication::fill),
+        ),
+    },
+    AdmissionRule {
         name: "CertificateApproval",
         why: "an approval lets its owner become another user, so it is a right over each signer",
         hook: RuleHook::Write(
@@ -328,6 +343,15 @@ pub(super) const RULES: [AdmissionRule; 41] = [
             AdmissionStage::Final,
             RuleScope::All,
             WriteAction::Warn(pod_security::check),
+        ),
+    },
+    AdmissionRule {
+        name: "APIService",
+        why: "the engine itself needs what it serves, so no other server answers for that",
+        hook: RuleHook::Write(
+            AdmissionStage::Valid,
+            RuleScope::All,
+            WriteAction::Check(check_server),
         ),
     },
     AdmissionRule {
@@ -393,6 +417,11 @@ pub(super) const RULES: [AdmissionRule; 41] = [
         hook: RuleHook::Removed(namespaces::furnish_again),
     },
     AdmissionRule {
+        name: "extension-apiserver-authentication",
+        why: "other servers read it, so it comes back in the same batch",
+        hook: RuleHook::Removed(extension_authentication::restore),
+    },
+    AdmissionRule {
         name: "Service kubernetes",
         why: "pods reach the API by it, so it comes back in the same batch",
         hook: RuleHook::Removed(service_addresses::restore),
@@ -416,6 +445,21 @@ pub(super) const RULES: [AdmissionRule; 41] = [
         name: "definition names",
         why: "others may have waited for the names of a definition that went",
         hook: RuleHook::Removed(custom::names::settle_written),
+    },
+    AdmissionRule {
+        name: "local APIServices",
+        why: "a group version has its APIService when its kind is served",
+        hook: RuleHook::Created(api_services::local_api_service::settle_written),
+    },
+    AdmissionRule {
+        name: "local APIServices",
+        why: "a changed definition may serve other versions",
+        hook: RuleHook::Changed(api_services::local_api_service::settle_written),
+    },
+    AdmissionRule {
+        name: "local APIServices",
+        why: "a group version goes with its last definition; what is served has its APIService",
+        hook: RuleHook::Removed(api_services::local_api_service::settle_written),
     },
     AdmissionRule {
         name: "definition objects",

@@ -47,6 +47,7 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Warned All warns: overlapping ladders
         Named All fills: namespace labels
         Named All fills: CA bundle
+        Named All fills: extension-apiserver-authentication
         Valid Changed checks: CertificateApproval
         Valid Changed checks: CertificateSigning
         Final New checks: CertificateSubjectRestriction
@@ -54,6 +55,7 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Valid All checks: RBAC escalation
         Valid All checks: LimitRanger
         Final All warns: PodSecurity
+        Valid All checks: APIService
         Valid All checks: policy parameters
         Final All warns: ValidatingAdmissionPolicy
         Final All warns: ValidatingAdmissionWebhook
@@ -64,11 +66,15 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Deletion: ValidatingAdmissionPolicy
         Deletion: MutatingAdmissionWebhook, ValidatingAdmissionWebhook
         Removed: namespace furniture
+        Removed: extension-apiserver-authentication
         Removed: Service kubernetes
         Removed: IPAddress
         Created: definition names
         Changed: definition names
         Removed: definition names
+        Created: local APIServices
+        Changed: local APIServices
+        Removed: local APIServices
         Marked: definition objects
         AllRemoved: definition objects
     "#]]

@@ -14,6 +14,7 @@ use super::{
     CLEANUP_FINALIZER, CustomKind, DEFINITIONS, definitions_entry, is_definition,
     key_of_definition, names,
 };
+use crate::api_services;
 use crate::call::{ApiCall, put, remove, with_retries};
 use crate::object_meta;
 use crate::registry::{AnyObject, KindOrigin};
@@ -115,6 +116,7 @@ fn end(
     drop(none_is_made);
     // others may have waited for its names
     pending.extend(names::settle(api, now)?);
+    pending.extend(api_services::local_api_service::settle_definitions(api, now)?);
     Ok(pending)
 }
 

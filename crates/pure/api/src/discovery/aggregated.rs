@@ -3,22 +3,22 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{DiscoveryResource, GroupVersion, group_versions};
+use super::group_versions::{DiscoveryResource, GroupVersion, VersionResources};
+use crate::api_services::listed_api_service::ServedElsewhere;
 use crate::outcome::ApiAnswer;
-use crate::registry::{Registry, ResourceScope};
-use crate::status::ApiError;
+use crate::registry::ResourceScope;
 
 /// Clients look for exactly this type in the answer.
 const MEDIA_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// `/api`.
-pub(super) fn core(registry: &Registry) -> Result<ApiAnswer, ApiError> {
-    Ok(list(&group_versions(registry), |group| group.is_empty()))
+pub(super) fn core(all: &[GroupVersion]) -> ApiAnswer {
+    list(all, |group| group.is_empty())
 }
 
 /// `/apis`.
-pub(super) fn groups(registry: &Registry) -> Result<ApiAnswer, ApiError> {
-    Ok(list(&group_versions(registry), |group| !group.is_empty()))
+pub(super) fn groups(all: &[GroupVersion]) -> ApiAnswer {
+    list(all, |group| !group.is_empty())
 }
 
 fn list(all: &[GroupVersion], wanted: impl Fn(&str) -> bool) -> ApiAnswer {
@@ -43,39 +43,45 @@ fn list(all: &[GroupVersion], wanted: impl Fn(&str) -> bool) -> ApiAnswer {
 }
 
 fn version(known: &GroupVersion) -> Value {
-    let resources: Vec<Value> = known
-        .resources
-        .iter()
-        .map(|resource| {
-            let mut value = json!({
-                "resource": resource.name,
-                "responseKind": kind(resource),
-                "scope": match resource.scope {
-                    ResourceScope::Namespaced => "Namespaced",
-                    ResourceScope::Cluster => "Cluster",
-                },
-                "singularResource": resource.singular,
-                "verbs": resource.verbs,
-            });
-            if !resource.short_names.is_empty() {
-                value["shortNames"] = json!(resource.short_names);
-            }
-            if !resource.categories.is_empty() {
-                value["categories"] = json!(resource.categories);
-            }
-            if !resource.subresources.is_empty() {
-                value["subresources"] = resource
-                    .subresources
-                    .iter()
-                    .map(|sub| {
-                        json!({"subresource": sub.name, "responseKind": kind(sub), "verbs": sub.verbs})
-                    })
-                    .collect();
-            }
-            value
-        })
-        .collect();
-    json!({"version": known.version, "freshness": "Current", "resources": resources})
+    match &known.resources {
+        VersionResources::Here(resources) => {
+            let resources: Vec<Value> = resources.iter().map(resource_json).collect();
+            json!({"version": known.version, "freshness": "Current", "resources": resources})
+        }
+        VersionResources::Elsewhere(ServedElsewhere { discovery, is_stale }) => json!({
+            "version": known.version,
+            "freshness": if *is_stale { "Stale" } else { "Current" },
+            "resources": discovery.as_ref().map_or(&[][..], |discovery| discovery.resources()),
+        }),
+    }
+}
+
+fn resource_json(resource: &DiscoveryResource) -> Value {
+    let mut value = json!({
+        "resource": resource.name,
+        "responseKind": kind(resource),
+        "scope": match resource.scope {
+            ResourceScope::Namespaced => "Namespaced",
+            ResourceScope::Cluster => "Cluster",
+        },
+        "singularResource": resource.singular,
+        "verbs": resource.verbs,
+    });
+    if !resource.short_names.is_empty() {
+        value["shortNames"] = json!(resource.short_names);
+    }
+    if !resource.categories.is_empty() {
+        value["categories"] = json!(resource.categories);
+    }
+    if !resource.subresources.is_empty() {
+        let subresources = resource.subresources.iter();
+        value["subresources"] = subresources
+            .map(|sub| {
+                json!({"subresource": sub.name, "responseKind": kind(sub), "verbs": sub.verbs})
+            })
+            .collect();
+    }
+    value
 }
 
 fn kind(resource: &DiscoveryResource) -> Value {

@@ -2,15 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::{DiscoveryResource, GroupVersion, group_versions, json, no_page};
+use super::group_versions::{DiscoveryResource, GroupVersion, VersionResources};
+use super::{json, no_page};
 use crate::outcome::ApiAnswer;
-use crate::registry::{Registry, ResourceScope};
+use crate::registry::ResourceScope;
 use crate::status::ApiError;
 
 /// `/`.
-pub(super) fn paths(registry: &Registry) -> Result<ApiAnswer, ApiError> {
+pub(super) fn paths(all: &[GroupVersion]) -> ApiAnswer {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
-    for known in group_versions(registry).iter().filter(|known| !known.group.is_empty()) {
+    for known in all.iter().filter(|known| !known.group.is_empty()) {
         for path in
             [format!("/apis/{}", known.group), format!("/apis/{}/{}", known.group, known.version)]
         {
@@ -30,38 +31,36 @@ pub(super) fn paths(registry: &Registry) -> Result<ApiAnswer, ApiError> {
         "/version",
     ];
     paths.extend(others.map(str::to_owned));
-    Ok(json(&json!({"paths": paths})))
+    json(&json!({"paths": paths}))
 }
 
 /// `/api`.
-pub(super) fn core_versions() -> Result<ApiAnswer, ApiError> {
-    Ok(json(&json!({
+pub(super) fn core_versions() -> ApiAnswer {
+    json(&json!({
         "kind": "APIVersions",
         "versions": ["v1"],
         "serverAddressByClientCIDRs": [],
-    })))
+    }))
 }
 
 /// `/apis`.
-pub(super) fn groups(registry: &Registry) -> Result<ApiAnswer, ApiError> {
-    let all = group_versions(registry);
+pub(super) fn groups(all: &[GroupVersion]) -> ApiAnswer {
     let mut names: Vec<&str> =
         all.iter().map(|known| known.group.as_ref()).filter(|group| !group.is_empty()).collect();
     names.dedup();
-    let groups: Vec<Value> = names.into_iter().map(|name| group_json(&all, name)).collect();
-    Ok(json(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})))
+    let groups: Vec<Value> = names.into_iter().map(|name| group_json(all, name)).collect();
+    json(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
 }
 
 /// `/apis/<group>`.
-pub(super) fn group(registry: &Registry, group: &str) -> Result<ApiAnswer, ApiError> {
-    let all = group_versions(registry);
+pub(super) fn group(all: &[GroupVersion], group: &str) -> ApiAnswer {
     if !all.iter().any(|known| known.group == group) {
-        return Ok(no_page());
+        return no_page();
     }
-    let mut value = group_json(&all, group);
+    let mut value = group_json(all, group);
     value["kind"] = "APIGroup".into();
     value["apiVersion"] = "v1".into();
-    Ok(json(&value))
+    json(&value)
 }
 
 fn group_json(all: &[GroupVersion], group: &str) -> Value {
@@ -78,17 +77,20 @@ fn group_json(all: &[GroupVersion], group: &str) -> Value {
 
 /// `/api/v1`, `/apis/<group>/<version>`.
 pub(super) fn resources(
-    registry: &Registry,
+    all: &[GroupVersion],
     group: &str,
     version: &str,
 ) -> Result<ApiAnswer, ApiError> {
-    let all = group_versions(registry);
     let known = all
         .iter()
         .find(|known| known.group == group && known.version == version)
         .ok_or_else(ApiError::no_such_path)?;
     let mut resources = Vec::new();
-    for resource in &known.resources {
+    // a group version that is served elsewhere is asked there
+    let VersionResources::Here(served) = &known.resources else {
+        return Err(ApiError::no_such_path());
+    };
+    for resource in served {
         resources.push(resource_json(known, resource, resource.name.to_string()));
         for sub in &resource.subresources {
             resources.push(resource_json(known, sub, format!("{}/{}", resource.name, sub.name)));

@@ -2,6 +2,7 @@
 
 mod aggregated;
 mod classic;
+mod group_versions;
 mod health;
 mod openapi;
 mod swagger;
@@ -9,17 +10,14 @@ mod version;
 
 pub(crate) use version::MINOR;
 
-use std::borrow::Cow;
 use std::cell::LazyCell;
-use std::cmp::Ordering;
 
+use group_versions::group_versions;
 use http::{Method, StatusCode};
 
+use crate::api_services::listed_api_service::listed;
 use crate::outcome::{ApiAnswer, RequestOutcome};
-use crate::registry::{KindEntry, Registry, Subresource};
 use crate::request::{ApiRequest, ResourcePath, accept};
-use crate::resource_metrics;
-use crate::reviews;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 
@@ -63,21 +61,22 @@ impl Discovery {
         request: &ApiRequest,
     ) -> Result<ApiAnswer, ApiError> {
         let registry = &LazyCell::new(|| api.custom.served(api));
+        let all = &LazyCell::new(|| group_versions(registry, listed(api)));
         let aggregated = accept::wants_aggregated_discovery(&request.accept);
         match parts {
             [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
                 health::answer(api, endpoint, check, &request.query)
             }
             ["version"] => Ok(ApiAnswer::json(StatusCode::OK, version::json())),
-            ["api"] if aggregated => aggregated::core(registry),
-            ["apis"] if aggregated => aggregated::groups(registry),
-            ["api"] => classic::core_versions(),
-            ["apis"] => classic::groups(registry),
-            ["api", "v1"] => classic::resources(registry, "", "v1"),
-            ["apis", group] => classic::group(registry, group),
-            ["apis", group, version] => classic::resources(registry, group, version),
+            ["api"] if aggregated => Ok(aggregated::core(all)),
+            ["apis"] if aggregated => Ok(aggregated::groups(all)),
+            ["api"] => Ok(classic::core_versions()),
+            ["apis"] => Ok(classic::groups(all)),
+            ["api", "v1"] => classic::resources(all, "", "v1"),
+            ["apis", group] => Ok(classic::group(all, group)),
+            ["apis", group, version] => classic::resources(all, group, version),
             ["openapi", "v2"] => Ok(swagger::document(&request.accept)),
-            ["openapi", "v3"] => self.openapi.index(registry),
+            ["openapi", "v3"] => Ok(self.openapi.index(registry, all)),
             ["openapi", "v3", "api", version] => {
                 self.openapi.document(registry, "", version, request)
             }
@@ -86,7 +85,7 @@ impl Discovery {
             }
             [".well-known", "openid-configuration"] => api.tokens.configuration(),
             ["openid", "v1", "jwks"] => api.tokens.keys(),
-            [] => classic::paths(registry),
+            [] => Ok(classic::paths(all)),
             ["api", ..] => Err(ApiError::no_such_path()),
             _ => Ok(no_page()),
         }
@@ -135,197 +134,6 @@ pub(crate) fn misspelt(
 /// The answer where nothing is served.
 fn no_page() -> ApiAnswer {
     ApiAnswer::text(StatusCode::NOT_FOUND, "404 page not found\n")
-}
-
-/// One group version with its resources: what both forms of discovery show.
-struct GroupVersion {
-    group: Cow<'static, str>,
-    version: Cow<'static, str>,
-    resources: Vec<DiscoveryResource>,
-}
-
-/// One resource, or a subresource.
-struct DiscoveryResource {
-    /// `pods`, or the name of a subresource.
-    name: Cow<'static, str>,
-    kind: DiscoveryKind,
-    scope: crate::registry::ResourceScope,
-    singular: Cow<'static, str>,
-    verbs: &'static [&'static str],
-    short_names: Vec<Cow<'static, str>>,
-    categories: Vec<Cow<'static, str>>,
-    subresources: Vec<DiscoveryResource>,
-}
-
-/// What kind of object an answer holds.
-struct DiscoveryKind {
-    group: Cow<'static, str>,
-    version: Cow<'static, str>,
-    kind: Cow<'static, str>,
-}
-
-impl DiscoveryKind {
-    const fn new(group: &'static str, version: &'static str, kind: &'static str) -> Self {
-        Self {
-            group: Cow::Borrowed(group),
-            version: Cow::Borrowed(version),
-            kind: Cow::Borrowed(kind),
-        }
-    }
-
-    fn of_entry(entry: &KindEntry) -> Self {
-        let (group, version, kind) = (&entry.group, &entry.version, &entry.kind);
-        Self { group: group.clone(), version: version.clone(), kind: kind.clone() }
-    }
-}
-
-const ALL_VERBS: &[&str] =
-    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-
-/// Everything that is served, the core group first, then by name.
-fn group_versions(registry: &Registry) -> Vec<GroupVersion> {
-    let mut all: Vec<GroupVersion> = registry
-        .group_versions()
-        .into_iter()
-        .map(|(group, version)| GroupVersion {
-            group: group.to_owned().into(),
-            version: version.to_owned().into(),
-            resources: registry
-                .in_group(group)
-                .filter(|entry| entry.version == version)
-                .map(|entry| resource(entry))
-                .collect(),
-        })
-        .collect();
-    for review in &reviews::REVIEWS {
-        let resource = review_resource(review);
-        let is_of_version = |known: &&mut GroupVersion| {
-            known.group == review.group && known.version == reviews::VERSION
-        };
-        match all.iter_mut().find(is_of_version) {
-            Some(known) => known.resources.push(resource),
-            None => all.push(GroupVersion {
-                group: review.group.into(),
-                version: reviews::VERSION.into(),
-                resources: vec![resource],
-            }),
-        }
-    }
-    let metrics = metrics_group();
-    let mut known = all.iter_mut();
-    match known.find(|known| known.group == metrics.group && known.version == metrics.version) {
-        Some(known) => known.resources.extend(metrics.resources),
-        None => all.push(metrics),
-    }
-    all.sort_by(|a, b| a.group.cmp(&b.group).then_with(|| by_maturity(&a.version, &b.version)));
-    all
-}
-
-/// Versions as upstream orders them: stable ones first, then beta, then alpha, each from the newest
-/// to the oldest; then all other names.
-fn by_maturity(a: &str, b: &str) -> Ordering {
-    let rank = |version: &str| -> Option<(u32, u32, u32)> {
-        let rest = version.strip_prefix('v')?;
-        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let (major, rest) = rest.split_at(end);
-        let major = major.parse().ok()?;
-        let minor = |digits: &str| digits.parse().ok();
-        match rest {
-            "" => Some((2, major, 0)),
-            rest if rest.starts_with("beta") => Some((1, major, minor(&rest[4..])?)),
-            rest if rest.starts_with("alpha") => Some((0, major, minor(&rest[5..])?)),
-            _ => None,
-        }
-    };
-    match (rank(a), rank(b)) {
-        (Some(a), Some(b)) => b.cmp(&a),
-        (Some(_), None) => Ordering::Less,
-        (None, Some(_)) => Ordering::Greater,
-        (None, None) => a.cmp(b),
-    }
-}
-
-/// What is used now, which is asked of the nodes and never stored.
-fn metrics_group() -> GroupVersion {
-    let (group, version) = (resource_metrics::GROUP, resource_metrics::VERSION);
-    let resource = |metrics: &resource_metrics::MetricsKind| DiscoveryResource {
-        name: metrics.plural.into(),
-        kind: DiscoveryKind::new(group, version, metrics.kind),
-        scope: metrics.scope,
-        singular: "".into(),
-        verbs: &["get", "list"],
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        subresources: Vec::new(),
-    };
-    let resources = resource_metrics::KINDS.iter().map(resource).collect();
-    GroupVersion { group: group.into(), version: version.into(), resources }
-}
-
-fn resource(entry: &KindEntry) -> DiscoveryResource {
-    DiscoveryResource {
-        name: entry.plural.clone(),
-        kind: DiscoveryKind::of_entry(entry),
-        scope: entry.scope,
-        singular: entry.singular.clone(),
-        verbs: ALL_VERBS,
-        short_names: entry.short_names.clone(),
-        categories: entry.categories.clone(),
-        subresources: entry.subresources.iter().map(|sub| subresource(entry, *sub)).collect(),
-    }
-}
-
-/// What a proxy passes on, in the words of authorization.
-const PROXY_VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
-
-fn subresource(entry: &KindEntry, sub: Subresource) -> DiscoveryResource {
-    let own = DiscoveryKind::of_entry(entry);
-    let options = |kind| DiscoveryKind::new("", "v1", kind);
-    let (kind, verbs): (DiscoveryKind, &[&str]) = match sub {
-        Subresource::Status
-        | Subresource::Resize
-        | Subresource::EphemeralContainers
-        | Subresource::Approval => (own, &["get", "patch", "update"]),
-        Subresource::Scale => {
-            (DiscoveryKind::new("autoscaling", "v1", "Scale"), &["get", "patch", "update"])
-        }
-        Subresource::Binding => (DiscoveryKind::new("", "v1", "Binding"), &["create"]),
-        Subresource::Eviction => (DiscoveryKind::new("policy", "v1", "Eviction"), &["create"]),
-        Subresource::Log => (own, &["get"]),
-        Subresource::Exec => (options("PodExecOptions"), &["create", "get"]),
-        Subresource::Attach => (options("PodAttachOptions"), &["create", "get"]),
-        Subresource::PortForward => (options("PodPortForwardOptions"), &["create", "get"]),
-        Subresource::Finalize => (own, &["update"]),
-        Subresource::Token => {
-            (DiscoveryKind::new("authentication.k8s.io", "v1", "TokenRequest"), &["create"])
-        }
-        Subresource::Proxy if entry.kind == "Pod" => (options("PodProxyOptions"), PROXY_VERBS),
-        Subresource::Proxy => (options("ServiceProxyOptions"), PROXY_VERBS),
-        Subresource::NodeProxy => (options("NodeProxyOptions"), &["get"]),
-    };
-    DiscoveryResource {
-        name: sub.name().into(),
-        kind,
-        scope: entry.scope,
-        singular: "".into(),
-        verbs,
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        subresources: Vec::new(),
-    }
-}
-
-fn review_resource(review: &reviews::ReviewKind) -> DiscoveryResource {
-    DiscoveryResource {
-        name: review.plural.into(),
-        kind: DiscoveryKind::new(review.group, reviews::VERSION, review.kind),
-        scope: review.scope,
-        singular: review.singular.into(),
-        verbs: &["create"],
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        subresources: Vec::new(),
-    }
 }
 
 fn json(value: &serde_json::Value) -> ApiAnswer {

@@ -10,6 +10,7 @@ use http::{StatusCode, header};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use super::group_versions::{GroupVersion, VersionResources};
 use crate::kinds;
 use crate::openapi;
 use crate::outcome::ApiAnswer;
@@ -24,16 +25,33 @@ pub(super) struct OpenApi {
 }
 
 impl OpenApi {
-    pub(super) fn index(&self, registry: &Registry) -> Result<ApiAnswer, ApiError> {
+    /// The index. Documents of other servers are in it as these say.
+    pub(super) fn index(&self, registry: &Registry, all: &[GroupVersion]) -> ApiAnswer {
         let versions = registry.group_versions().into_iter();
-        let paths: Map<String, Value> = versions
+        let mut paths: Map<String, Value> = versions
             .map(|(group, version)| {
                 let (path, hash) = (path(group, version), self.hash_of(registry, group, version));
                 let url = format!("/openapi/v3/{path}?hash={hash}");
                 (path, json!({"serverRelativeURL": url}))
             })
             .collect();
-        Ok(super::json(&json!({"paths": paths})))
+        for known in all {
+            let VersionResources::Elsewhere(served) = &known.resources else { continue };
+            let path = path(&known.group, &known.version);
+            match served.discovery.as_ref().and_then(|discovery| discovery.openapi_hash()) {
+                Some(hash) => {
+                    let url = match hash {
+                        "" => format!("/openapi/v3/{path}"),
+                        hash => format!("/openapi/v3/{path}?hash={hash}"),
+                    };
+                    paths.insert(path, json!({"serverRelativeURL": url}));
+                }
+                None => {
+                    paths.remove(&path);
+                }
+            }
+        }
+        super::json(&json!({"paths": paths}))
     }
 
     pub(super) fn document(

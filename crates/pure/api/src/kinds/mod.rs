@@ -32,12 +32,14 @@ use k8s_openapi::api::storage::v1::{
     CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 use crate::registry::Registry;
 
 pub(crate) mod admission_policy;
 pub(crate) mod admission_webhook;
+pub(crate) mod api_service;
 pub(crate) mod certificate_signing_request;
 mod config_map;
 mod controller_revision;
@@ -90,6 +92,7 @@ mod volume_sources;
 pub fn all() -> Registry {
     let mut registry = Registry::default();
     registry
+        .register::<APIService>()
         .register::<CertificateSigningRequest>()
         .register::<ClusterRole>()
         .register::<ClusterRoleBinding>()

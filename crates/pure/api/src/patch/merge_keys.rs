@@ -383,6 +383,17 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ("io.k8s.api.storage.v1.CSIStorageCapacity", &[object("metadata", META)]),
     ("io.k8s.api.storage.v1.VolumeAttachment", &[object("metadata", META)]),
     ("io.k8s.api.storage.v1.VolumeAttributesClass", &[object("metadata", META)]),
+    (
+        "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService",
+        &[
+            object("metadata", META),
+            object("status", "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus"),
+        ],
+    ),
+    (
+        "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus",
+        &[keyed("conditions", &["type"])],
+    ),
     (META, &[set("finalizers"), keyed("ownerReferences", &["uid"])]),
 ];
 

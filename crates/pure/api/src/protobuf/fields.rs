@@ -38,9 +38,10 @@ pub(super) enum ZeroMeaning {
 }
 
 /// The groups that have messages, and the packages of these.
-const PACKAGES: [(&str, &str); 19] = [
+const PACKAGES: [(&str, &str); 20] = [
     ("", "core"),
     ("admissionregistration.k8s.io", "admissionregistration"),
+    ("apiregistration.k8s.io", "apiregistration"),
     ("apps", "apps"),
     ("authentication.k8s.io", "authentication"),
     ("authorization.k8s.io", "authorization"),

@@ -127,6 +127,7 @@ fn as_scale(entry: &KindEntry, outcome: RequestOutcome) -> RequestOutcome {
         | RequestOutcome::Log(_)
         | RequestOutcome::Stream(_)
         | RequestOutcome::Proxy(_)
+        | RequestOutcome::Aggregated(_)
         | RequestOutcome::Node(_)
         | RequestOutcome::ResourceMetrics(_)
         | RequestOutcome::Metrics

@@ -82,3 +82,31 @@ fn what_is_missing_is_made_at_the_next_start() {
     bench.committer.commit_pending().unwrap();
     assert_eq!(content(&bench.get(target)), (json!({"ca.crt": "CA\n"}), true));
 }
+
+/// Aggregated servers read there which proxy to trust.
+#[test]
+fn what_other_servers_trust_comes_back_when_it_is_changed_or_deleted() {
+    let mut bench = Bench::new();
+    let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    let whole = bench.get(path)["data"].clone();
+    assert_eq!(whole["client-ca-file"], "CA\n");
+    assert_eq!(whole["requestheader-allowed-names"], "[\"front-proxy-client\"]");
+    assert_eq!(whole["requestheader-client-ca-file"], "FRONT PROXY CA\n");
+    assert_eq!(whole["requestheader-extra-headers-prefix"], "[\"X-Remote-Extra-\"]");
+    assert_eq!(whole["requestheader-group-headers"], "[\"X-Remote-Group\"]");
+    assert_eq!(whole["requestheader-uid-headers"], "[\"X-Remote-Uid\"]");
+    assert_eq!(whole["requestheader-username-headers"], "[\"X-Remote-User\"]");
+    bench.call("PATCH", path, r#"{"data": {"client-ca-file": "forged"}}"#).ok();
+    assert_eq!(bench.get(path)["data"], whole);
+    bench.call("DELETE", path, "").ok();
+    assert_eq!(bench.get(path)["data"], whole);
+    let reader = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles/extension-apiserver-authentication-reader";
+    assert_eq!(
+        bench.get(reader)["rules"],
+        json!([{
+            "apiGroups": [""], "resources": ["configmaps"],
+            "resourceNames": ["extension-apiserver-authentication"],
+            "verbs": ["get", "list", "watch"],
+        }])
+    );
+}

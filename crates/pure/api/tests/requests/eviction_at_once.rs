@@ -287,6 +287,7 @@ fn evictions_in_the_same_moment_share_what_the_budget_has_left() {
                 | RequestOutcome::Log(_)
                 | RequestOutcome::Stream(_)
                 | RequestOutcome::Proxy(_)
+                | RequestOutcome::Aggregated(_)
                 | RequestOutcome::Node(_)
                 | RequestOutcome::ResourceMetrics(_)
                 | RequestOutcome::Metrics

@@ -36,6 +36,7 @@ const REVIEWED: &[(&str, usize)] = &[
     ("kinds/admission_policy/match_resources.rs", 6),
     ("kinds/admission_policy/program.rs", 1),
     ("kinds/admission_webhook/mod.rs", 3),
+    ("kinds/api_service.rs", 2),
     ("kinds/certificate_signing_request/mod.rs", 1),
     ("kinds/certificate_signing_request/validate.rs", 2),
     ("kinds/cron_job/validate.rs", 1),

@@ -5,6 +5,7 @@
     reason = "tests, one of which reads the sources"
 )]
 
+mod api_services;
 mod backups;
 mod ca_bundles;
 mod conversations;

@@ -64,6 +64,7 @@ fn queued(
             | RequestOutcome::Log(_)
             | RequestOutcome::Stream(_)
             | RequestOutcome::Proxy(_)
+            | RequestOutcome::Aggregated(_)
             | RequestOutcome::Node(_)
             | RequestOutcome::ResourceMetrics(_)
             | RequestOutcome::Metrics

@@ -148,6 +148,7 @@ pub fn object_from_json(kind: ResourceKind, json: &[u8]) -> Result<ViewObject, E
         | ResourceKind::ValidatingWebhookConfiguration
         | ResourceKind::MutatingWebhookConfiguration
         | ResourceKind::CertificateSigningRequest
+        | ResourceKind::ApiService
         | ResourceKind::ClusterRoleBinding
         | ResourceKind::ClusterRole
         | ResourceKind::Custom(_)

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::rbac::v1::{
-    AggregationRule, ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject,
+    AggregationRule, ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleRef, Subject,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
@@ -60,6 +60,15 @@ pub fn cluster_roles() -> Vec<ClusterRole> {
         part("edit", edit()),
         part("view", [view(), view_workloads()].concat()),
     ]
+}
+
+/// The roles of namespaces.
+pub fn roles() -> Vec<Role> {
+    let mut right = rule(READ, "", &["configmaps"]);
+    right.resource_names = Some(vec!["extension-apiserver-authentication".to_owned()]);
+    let mut metadata = meta("extension-apiserver-authentication-reader");
+    metadata.namespace = Some("kube-system".to_owned());
+    vec![Role { metadata, rules: Some(vec![right]) }]
 }
 
 /// The cluster bindings.

@@ -205,6 +205,7 @@ fn answer(bench: &mut Bench, request: &ApiRequest) -> GivenAnswer {
         RequestOutcome::Log(_)
         | RequestOutcome::Stream(_)
         | RequestOutcome::Proxy(_)
+        | RequestOutcome::Aggregated(_)
         | RequestOutcome::Node(_)
         | RequestOutcome::ResourceMetrics(_)
         | RequestOutcome::Metrics

@@ -73,6 +73,7 @@ impl Bench {
         };
         let api = Api::with_tokens(parts, DigestKey);
         api.verify_signatures_with(AnySignature);
+        api.configure_front_proxy("FRONT PROXY CA\n");
         let pending = api.bootstrap(START).unwrap();
         committer.commit_pending().unwrap();
         for write in pending {
@@ -148,6 +149,7 @@ impl Bench {
             | RequestOutcome::Log(_)
             | RequestOutcome::Stream(_)
             | RequestOutcome::Proxy(_)
+            | RequestOutcome::Aggregated(_)
             | RequestOutcome::Node(_)
             | RequestOutcome::ResourceMetrics(_)
             | RequestOutcome::Metrics
@@ -209,6 +211,7 @@ impl Bench {
             | RequestOutcome::Log(_)
             | RequestOutcome::Stream(_)
             | RequestOutcome::Proxy(_)
+            | RequestOutcome::Aggregated(_)
             | RequestOutcome::Node(_)
             | RequestOutcome::ResourceMetrics(_)
             | RequestOutcome::Metrics

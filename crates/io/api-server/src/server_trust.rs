@@ -1,20 +1,27 @@
-//! Which certificates of webhooks are trusted: what the `caBundle` of the configuration has signed,
-//! and a certificate that stands in it itself, as Go's TLS trusts it. Without a bundle it is what
-//! the machine trusts.
+//! Which certificates of other servers (webhooks, aggregated API servers) are trusted: what a
+//! `caBundle` has signed, and a certificate that stands in it itself, as Go's TLS trusts it.
+//! Without a bundle it is what the machine trusts.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, client};
+use rustls::{
+    ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    WantsVerifier, client,
+};
 use rustls_native_certs::CertificateResult;
 
-/// TLS to a webhook with this `caBundle` (PEM); empty is none.
-pub(super) fn client_config(ca_bundle: &[u8]) -> io::Result<ClientConfig> {
+/// Waits for the certificate that the client itself shows.
+pub(super) type TrustingConfig = ConfigBuilder<ClientConfig, client::WantsClientCert>;
+
+/// TLS to a server that this `caBundle` (PEM) vouches for; empty is none.
+pub(super) fn config_of_bundle(ca_bundle: &[u8]) -> io::Result<TrustingConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let listed = CertificateDer::pem_slice_iter(ca_bundle)
         .collect::<Result<Vec<_>, _>>()
@@ -29,13 +36,24 @@ pub(super) fn client_config(ca_bundle: &[u8]) -> io::Result<ClientConfig> {
     let verifier = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
         .build()
         .map_err(|error| io::Error::other(format!("use the caBundle: {error}")))?;
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
+    Ok(builder(provider)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(BundleVerifier { listed, verifier }))
-        .with_no_client_auth();
-    Ok(config)
+        .with_custom_certificate_verifier(Arc::new(BundleVerifier { listed, verifier })))
+}
+
+/// TLS to a server whatever certificate it shows: its owner has asked for that.
+pub(super) fn config_of_anything() -> io::Result<TrustingConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = Arc::new(AnyCertificate(Arc::clone(&provider)));
+    Ok(builder(provider)?.dangerous().with_custom_certificate_verifier(verifier))
+}
+
+fn builder(
+    provider: Arc<CryptoProvider>,
+) -> io::Result<ConfigBuilder<ClientConfig, WantsVerifier>> {
+    ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)
 }
 
 /// What the machine trusts, read until there is something.
@@ -57,7 +75,7 @@ fn roots_of_machine(loaded: CertificateResult) -> io::Result<RootCertStore> {
     if roots.is_empty() {
         return Err(io::Error::other(
             "this machine trusts no certificate: install those of the public CAs \
-             (package ca-certificates), or give the webhook a caBundle",
+             (package ca-certificates), or give a caBundle",
         ));
     }
     Ok(roots)
@@ -113,6 +131,47 @@ impl ServerCertVerifier for BundleVerifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.verifier.supported_verify_schemes()
+    }
+}
+
+/// Trusts every certificate, if its owner signs the handshake.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _stapled: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
 
