@@ -8,6 +8,8 @@
 
 mod admission_policies;
 mod admission_webhooks;
+mod aggregated_server;
+mod api_services;
 mod audit_log;
 mod audit_webhook;
 mod chart;
@@ -23,4 +25,5 @@ mod pod_security;
 mod proxy;
 mod server_side_apply;
 mod signing_requests;
+mod tls_server;
 mod webhook_server;

@@ -1,17 +1,15 @@
 //! A real webhook server, over TLS: one that changes objects, refuses some, converts them, takes
 //! events, does not answer, or lies.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::io::Read;
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rekindle_testkit::Engine;
-use rustls::pki_types::PrivateKeyDer;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
+
+use crate::tls_server::{ClientStream, TlsServer, read_request, write_answer};
 
 /// The name in the certificate: that of the Service.
 const SERVICE: &str = "hook.default.svc";
@@ -24,44 +22,19 @@ pub struct WebhookServer {
     pub ca_bundle: String,
     /// The lists of events that it has taken.
     pub events: EventLists,
+    server: TlsServer,
 }
 
 /// Lists of events of the audit log.
 pub type EventLists = Arc<Mutex<Vec<Value>>>;
 
 impl WebhookServer {
-    /// Listens at all addresses: a Service leads to one that pods reach, too.
     pub fn start() -> Self {
-        let mut authority = CertificateParams::default();
-        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
-        let key = KeyPair::generate().unwrap();
-        let names = [SERVICE.to_owned(), "localhost".to_owned()];
-        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(
-                vec![certificate.der().clone()],
-                PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
-            )
-            .unwrap();
-        let config = Arc::new(config);
-        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
-        let port = listener.local_addr().unwrap().port();
         let events = EventLists::default();
         let all = Arc::clone(&events);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let (stream, config) = (stream.unwrap(), Arc::clone(&config));
-                let events = Arc::clone(&all);
-                // a client that does not like the certificate ends the connection
-                std::thread::spawn(move || answer(stream, config, &events).ok());
-            }
-        });
-        Self { port, ca_bundle: STANDARD.encode(issuer.pem()), events }
+        let serve = move |stream| answer(stream, &all);
+        let server = TlsServer::start(&[SERVICE, "localhost"], None, serve);
+        Self { port: server.port, ca_bundle: server.ca_bundle.clone(), events, server }
     }
 
     /// What leads a client to it by a URL.
@@ -74,27 +47,7 @@ impl WebhookServer {
 
     /// What leads a client to it by a Service, which is made: as pods see this machine.
     pub fn behind_service(&self, engine: &Engine) -> impl Fn(&str) -> Value + use<> {
-        let node = engine.get("nodes")["items"][0]["status"]["addresses"][0]["address"].clone();
-        engine.apply(
-            &json!({
-                "apiVersion": "v1", "kind": "List", "items": [
-                    {
-                        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "hook"},
-                        "spec": {"ports": [{"port": 443}]},
-                    },
-                    {
-                        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-                        "metadata": {
-                            "name": "hook", "labels": {"kubernetes.io/service-name": "hook"},
-                        },
-                        "addressType": "IPv4",
-                        "endpoints": [{"addresses": [node]}],
-                        "ports": [{"port": self.port}],
-                    },
-                ],
-            })
-            .to_string(),
-        );
+        self.server.behind_service(engine, "hook");
         let ca_bundle = self.ca_bundle.clone();
         move |path| {
             json!({
@@ -105,28 +58,13 @@ impl WebhookServer {
     }
 }
 
-fn answer(
-    stream: TcpStream,
-    config: Arc<ServerConfig>,
-    events: &EventLists,
-) -> std::io::Result<()> {
-    let connection = ServerConnection::new(config).map_err(std::io::Error::other)?;
-    let mut reader = BufReader::new(StreamOwned::new(connection, stream));
-    let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
-    reader.read_line(&mut first)?;
-    while reader.read_line(&mut line)? > 2 {
-        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().map_err(std::io::Error::other)?;
-        }
-        line.clear();
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body)?;
-    let review: Value = serde_json::from_slice(&body)?;
-    let path = first.split(['?', ' ']).nth(1).unwrap_or_default();
+fn answer(mut stream: ClientStream, events: &EventLists) -> std::io::Result<()> {
+    let request = read_request(&mut stream)?;
+    let review: Value = serde_json::from_slice(&request.body)?;
+    let path = request.target.split('?').next().unwrap_or_default();
     if path == "/audit" {
         events.lock().unwrap().push(review);
-        return write_answer(reader.get_mut(), "{}");
+        return write_answer(&mut stream, 200, "{}");
     }
     let uid = review["request"]["uid"].clone();
     let name = review["request"]["object"]["metadata"]["name"].as_str().unwrap_or_default();
@@ -152,21 +90,13 @@ fn answer(
             "convertedObjects": review["request"]["objects"],
         }),
         // it reads on, and never answers
-        _ => return reader.read(&mut [0]).map(drop),
+        _ => return stream.read(&mut [0]).map(drop),
     };
     let answered = json!({
         "apiVersion": review["apiVersion"], "kind": review["kind"], "response": response,
     })
     .to_string();
-    write_answer(reader.get_mut(), &answered)
-}
-
-fn write_answer(stream: &mut impl Write, answer: &str) -> std::io::Result<()> {
-    let head =
-        format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", answer.len());
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(answer.as_bytes())?;
-    stream.flush()
+    write_answer(&mut stream, 200, &answered)
 }
 
 /// Sails: `v1alpha1` has a size (`3x4`), `v1` a width and a height.
