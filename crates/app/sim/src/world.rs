@@ -32,7 +32,7 @@ use rekindle_controllers::events::EventCorrelator;
 use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind};
 use rekindle_ladder::RestartLimits;
 use rekindle_pod::{ActionError, ActionId, ActionOutcome, ContainerStartKey, PodConfig};
-use rekindle_pod_driver::RestartOwners;
+use rekindle_pod_driver::{KnownGroups, RestartOwners};
 use rekindle_reconcile::{NodeLifecycleSettings, Planner, WatchUpdate, kinds};
 use rekindle_store::StoreWatch;
 use rekindle_types::pods::AnyPod;
@@ -153,6 +153,8 @@ pub struct World {
     cut_off: BTreeMap<String, u32>,
     /// Which pod of a node has taken up which request, as its agent knows it.
     restart_owners: BTreeMap<String, RestartOwners>,
+    /// Restarts of groups, as the nodes that hear the API know them.
+    groups: KnownGroups,
     keepers: NodeKeepers,
     sentences: EvictionTaintHistory,
     job_counts: JobCounts,
@@ -205,6 +207,13 @@ enum BreachPolicy {
     Stop,
 }
 
+/// No group is there, and the nodes know it.
+fn empty_list() -> KnownGroups {
+    let mut groups = KnownGroups::default();
+    groups.list_ends();
+    groups
+}
+
 impl World {
     /// A new cluster of so many nodes.
     ///
@@ -239,6 +248,7 @@ impl World {
             nodes: BTreeSet::new(),
             cut_off: BTreeMap::new(),
             restart_owners: BTreeMap::new(),
+            groups: empty_list(),
             keepers: NodeKeepers::default(),
             sentences: EvictionTaintHistory::default(),
             job_counts: JobCounts::default(),

@@ -118,7 +118,7 @@ impl SharedObjects {
                 Some(name) => name == node,
                 None => known.pods.shown.contains_key(&pod_key(restart)),
             };
-            restart.spec.rung().carried_out_by() == CarriedOutBy::Node && !is_over && is_here
+            restart.carried_out_by() == CarriedOutBy::Node && !is_over && is_here
         });
         let open = open.filter_map(|restart| {
             let phase = restart.status.as_ref().and_then(|status| status.phase);

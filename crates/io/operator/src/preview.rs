@@ -50,7 +50,13 @@ pub async fn preview(
     let mut view = ClusterView::new();
     view.set_time(now);
     let rung = restart.spec.rung();
-    reader.read(rung, &restart.spec.pod_name, &mut view).await?;
+    if restart.is_of_group() {
+        reader.read_own(ResourceKind::Pod, "the pods", &mut view).await?;
+        let requests = "the restarts that were asked for";
+        reader.read_own(ResourceKind::PodRestart, requests, &mut view).await?;
+    } else {
+        reader.read(rung, &restart.spec.pod_name, &mut view).await?;
+    }
     let restart = Arc::new(restart);
     match pod_restart::preview(&view, &restart, now) {
         RestartPreview::Goes => match rung {

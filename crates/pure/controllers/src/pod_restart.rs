@@ -3,13 +3,14 @@
 //!
 //! A request that names no pod, or one that does not exist, has another UID or is on no node is
 //! Refused here. Restarts in place are the node's to answer; Recreate, Reschedule ([`replace`]) and
-//! Rollback ([`rollback`]) are carried out here. A request that is not finished by its deadline is
+//! Rollback ([`rollback`]) are carried out here, and so are groups ([`group`]). A request that is not finished by its deadline is
 //! Failed. A finished one is deleted when its time after the finish is over (ten minutes, if it
 //! says nothing else), unless a ledger still has to read it, a node is avoided because of it, or it
 //! has the only copy of a pod ([`kept`]).
 
 mod budgets;
 mod elsewhere;
+mod group;
 mod kept;
 mod preview;
 mod replace;
@@ -56,8 +57,11 @@ pub(crate) fn affected(
     keys: &mut BTreeSet<ControllerKey>,
 ) {
     match change.latest() {
-        ViewObject::PodRestart(_) if !change.is_removal() => {
-            keys.insert(ControllerKey::PodRestart(change.id.name.clone()));
+        ViewObject::PodRestart(restart) => {
+            if !change.is_removal() {
+                keys.insert(ControllerKey::PodRestart(change.id.name.clone()));
+            }
+            group::affected(view, restart, keys);
         }
         ViewObject::Pod(_) => concerned(view, change, keys),
         // A Deployment that goes back, or is changed by somebody else.
@@ -172,7 +176,7 @@ fn concerned(view: &ClusterView, change: &ObjectChange, keys: &mut BTreeSet<Cont
 }
 
 fn carried_out_by(restart: &PodRestart) -> CarriedOutBy {
-    restart.spec.rung().carried_out_by()
+    restart.carried_out_by()
 }
 
 fn is_finished(restart: &PodRestart) -> bool {
@@ -194,13 +198,18 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) ->
         plan.then(write); // which brings us here again, unless it was the last that held it
         return plan;
     }
+    if restart.is_of_group() && !is_finished(restart) {
+        return group::reconcile(view, restart, now);
+    }
     match restart.status.as_ref().and_then(|status| status.phase) {
         Some(phase) if phase.is_final() => match kept::owed(restart) {
             Some(owed) => return replace::make_good(view, restart, owed, now),
             None => expire(view, restart, now, &mut plan),
         },
         None => {
-            if !refuse_impossible(view, restart, now, &mut plan) {
+            let is_refused = group::refuse_stray(view, restart, now, &mut plan)
+                || refuse_impossible(view, restart, now, &mut plan);
+            if !is_refused {
                 match carried_out_by(restart) {
                     CarriedOutBy::Node => tell_of_silence(view, restart, &mut plan),
                     CarriedOutBy::Operator => return carry_out(view, restart, now),
@@ -246,6 +255,9 @@ fn fail_late(view: &ClusterView, restart: &Arc<PodRestart>, now: Tick, plan: &mu
     match carried_out_by(restart) {
         CarriedOutBy::Node => {}
         CarriedOutBy::Operator => return, // it knows its own steps
+    }
+    if group::is_read_by_group(view, restart) {
+        return; // the deadline is the group's
     }
     let status = restart.status.as_ref();
     let phase = status.and_then(|status| status.phase);
@@ -307,6 +319,8 @@ fn expire(view: &ClusterView, restart: &Arc<PodRestart>, now: Tick, plan: &mut W
     let asked = created.map_or(Tick::ZERO, Tick::from);
     if due > now {
         plan.look_again(due);
+    } else if group::is_read_by_group(view, restart) {
+        // the end of the group brings us here again
     } else if asked + AWAITED_MAX > now && is_awaited(view, restart) {
         // The ledger's next write brings us here again. One whose ladder is gone is not written any
         // more.

@@ -39,6 +39,11 @@ impl NamedPods {
 pub fn refusal(restart: &PodRestart, pod: &Pod, own_namespace: Option<&str>) -> Option<String> {
     let name = &restart.spec.pod_name;
     let spec = pod.spec.as_ref()?;
+    if restart.spec.member_of.is_some() {
+        return Some(
+            "spec.memberOf: pods are restarted as a group by Rekindle's own nodes only".to_owned(),
+        );
+    }
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     if let Some(wanted) = restart.pod_uid().filter(|wanted| *wanted != uid) {

@@ -100,6 +100,8 @@ impl PodRestartPlan {
         PodRestartSpec {
             pod_name: self.pod_name.clone(),
             pod_uid: Some(self.pod_uid.clone()),
+            selector: None,
+            member_of: None,
             rung: Some(self.rung),
             container_name: None,
             empty_dirs: self.empty_dirs,

@@ -148,7 +148,7 @@ impl<'a> PodRestartRequests<'a> {
 }
 
 fn carried_out_by(restart: &PodRestart) -> CarriedOutBy {
-    restart.spec.rung().carried_out_by()
+    restart.carried_out_by()
 }
 
 fn phase(restart: &PodRestart) -> Option<PodRestartPhase> {

@@ -35,7 +35,7 @@ impl RequestStage {
         let status = restart.status.as_ref();
         let step = status.and_then(|status| Some(status.replacement.as_ref()?.step));
         let started = status.and_then(|status| status.started_at.as_ref()).map(Tick::from);
-        match (restart.spec.rung().carried_out_by(), started) {
+        match (restart.carried_out_by(), started) {
             // a node may be slow to begin, and its pod is down from then on
             (CarriedOutBy::Node, Some(at)) => {
                 return RequestStage::Begun { at, after: RequestWait::None };

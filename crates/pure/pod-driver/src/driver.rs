@@ -93,6 +93,7 @@ impl PodDriver {
             CoreEvent::DeleteRequested { .. }
             | CoreEvent::RestartRequested(_)
             | CoreEvent::RestartImpossible { .. }
+            | CoreEvent::RestartReleased { .. }
             | CoreEvent::ContainerExited { .. }
             | CoreEvent::SandboxDied { .. }
             | CoreEvent::ResourcesDecided { .. }

@@ -20,6 +20,7 @@
 //! | a status is written on the object as seen, and again after another writer | [`status_queue`] |
 //! | which grace period a deletion has, and that the core hears of each once | `grace` |
 //! | which pod of the node has taken up a PodRestart | [`RestartOwners`] |
+//! | when a member of a group stops, and when it starts | [`KnownGroups`] |
 //! | what a PodRestart's status says of its steps | `restart_progress` |
 //! | what a stopping node, or a pod without an object, does not write | `driver` |
 #![forbid(unsafe_code)]
@@ -28,6 +29,7 @@ mod driver;
 mod effect;
 mod grace;
 mod journal_gate;
+mod known_groups;
 pub mod latest_write;
 mod restart_owners;
 mod restart_progress;
@@ -37,7 +39,10 @@ pub mod status_queue;
 pub use driver::PodDriver;
 pub use effect::{Existence, JournalFailure, NotReadyCause, PodEffect};
 pub use grace::{deletion_grace_seconds, spec_grace_seconds};
+pub use known_groups::KnownGroups;
 pub use latest_write::{LatestWrite, Urgency, WriteOutcome};
 pub use restart_owners::RestartOwners;
-pub use restart_progress::{lost_with_its_pod, restart_progress, restart_status_patch};
+pub use restart_progress::{
+    lost_with_its_pod, reported_progress, restart_progress, restart_status_patch,
+};
 pub use status_queue::{StatusAnswer, StatusQueue, StatusToWrite};

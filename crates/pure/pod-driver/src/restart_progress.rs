@@ -1,6 +1,7 @@
 //! How a restart in place stands, as it is written into the status of its PodRestart.
 
 use k8s_openapi::serde_json::{Value, json};
+use rekindle_pod::RestartReport;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{PodRestartPhase, PodRestartStatus};
 
@@ -36,6 +37,21 @@ pub fn restart_progress(
     status
 }
 
+/// The same for what the pod's core reports.
+#[must_use]
+pub fn reported_progress(
+    before: &PodRestartStatus,
+    pod: Option<&str>,
+    report: RestartReport,
+) -> PodRestartStatus {
+    let RestartReport { id: _, phase, message, at, is_held } = report;
+    let mut status = restart_progress(before, pod, phase, message, at);
+    if is_held {
+        status.stopped_at.get_or_insert_with(|| at.to_time());
+    }
+    status
+}
+
 /// The merge patch that writes such a status into the object with this UID.
 pub fn restart_status_patch(uid: Option<&str>, status: &PodRestartStatus) -> Value {
     let mut patch = json!({
@@ -52,6 +68,9 @@ pub fn restart_status_patch(uid: Option<&str>, status: &PodRestartStatus) -> Val
     // a null would take away what an earlier agent has said
     if let Some(pod) = &status.pod_uid {
         patch["status"]["podUID"] = json!(pod);
+    }
+    if let Some(stopped) = &status.stopped_at {
+        patch["status"]["stoppedAt"] = json!(stopped);
     }
     if let Some(node) = &status.node_name {
         patch["status"]["nodeName"] = json!(node);

@@ -55,6 +55,8 @@ pub struct RestartReport {
     pub message: String,
     /// When this phase began.
     pub at: Tick,
+    /// Whether all containers have ended, and the pod waits for the others of its group.
+    pub is_held: bool,
 }
 
 /// One thing to do. Every action is idempotent by its keys.

@@ -41,6 +41,12 @@ pub enum CoreEvent {
         /// Which image, and why.
         problem: String,
     },
+    /// The rest of the group of a PodRestart has stopped, or the group is over: what was stopped
+    /// for it may start. Repeated at will.
+    RestartReleased {
+        /// The UID of the PodRestart.
+        id: String,
+    },
     /// An action was carried out, or was not.
     ActionResult {
         /// Which action.
@@ -147,6 +153,19 @@ pub struct RestartRequest {
     /// What becomes of the containers' backoff, when all of them are started anew.
     #[serde(default)]
     pub series: Series,
+    /// Of a member of a group: nothing starts again before the others have stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupHold>,
+}
+
+/// What a member of a group waits for when it has stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupHold {
+    /// The name of the group's PodRestart, for messages.
+    pub name: String,
+    /// How long it waits at most, from when the request is taken up. By then the group is over.
+    pub limit: TickDuration,
 }
 
 /// What becomes of a container's backoff when a request starts it anew.
@@ -180,6 +199,11 @@ impl RestartRequest {
                 Some(_) => Series::GoesOn,
                 None => Series::Anew,
             },
+            group: spec.member_of.clone().map(|name| GroupHold {
+                name,
+                // the controller gives each member a deadline after the group's
+                limit: restart.in_place_limit(TickDuration::ZERO),
+            }),
         })
     }
 }

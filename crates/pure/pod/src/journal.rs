@@ -357,6 +357,25 @@ pub struct RestartRecord {
     pub stage: RestartStage,
     /// When it was taken up.
     pub since: Tick,
+    /// Whether what has stopped may start again.
+    #[serde(default)]
+    pub barrier: StartBarrier,
+}
+
+/// Whether a restart may start again what it has stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum StartBarrier {
+    /// As soon as all of it has stopped.
+    #[default]
+    Open,
+    /// Not before the rest of its group has stopped.
+    Closed {
+        /// Then it starts all the same: its group is over.
+        until: Tick,
+        /// When all of this pod had stopped.
+        reached: Option<Tick>,
+    },
 }
 
 /// Why a restart is carried out.

@@ -88,8 +88,8 @@ pub use containers::NeededImage;
 pub use core::PodCore;
 pub use event::{
     ActionError, ActionErrorKind, ActionOutcome, ContainerSeen, ContainerSeenState, CoreEvent,
-    EvictionCause, ImageSource, Made, PodEviction, ProbeVerdict, ResourceDecision, RestartRequest,
-    SandboxSeen, SandboxSeenState, Series, Snapshot,
+    EvictionCause, GroupHold, ImageSource, Made, PodEviction, ProbeVerdict, ResourceDecision,
+    RestartRequest, SandboxSeen, SandboxSeenState, Series, Snapshot,
 };
 pub use journal::Journal;
 pub use key::{ActionId, ContainerStartKey};

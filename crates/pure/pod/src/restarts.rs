@@ -21,6 +21,10 @@
 //! restarts only on request, a request is carried out once (its id is in the journal), and who
 //! makes requests without end, the ladder, has a window, attempts and a budget for it.
 //!
+//! A member of a group stays in the stage Stopping when all has ended, behind a [`StartBarrier`],
+//! until the driver says that the others have stopped too
+//! ([`RestartReleased`](crate::CoreEvent::RestartReleased)).
+//!
 //! One restart at a time: a request that comes while another one still stops containers is refused,
 //! naming it. When the other one waits for containers to run, which a broken pod never does, the
 //! new request takes its place. So it is with one of rung Container while it still stops
@@ -41,7 +45,7 @@ use crate::desired_pod::DesiredPod;
 use crate::event::RestartRequest;
 use crate::journal::{
     EndCause, Halt, Journal, RECENT_RESTARTS, RestartCause, RestartRecord, RestartResult,
-    RestartStage, SUPERSEDED_MAX, SupersededGoal, SupersededRestart, Targets,
+    RestartStage, SUPERSEDED_MAX, StartBarrier, SupersededGoal, SupersededRestart, Targets,
 };
 use crate::lifecycle::{LifecycleStageName, PodLifecycle};
 use crate::outbox::Outbox;
@@ -190,11 +194,15 @@ impl InPlaceRestarts {
     /// Tells once more how a request goes that is known already. False if it is not.
     pub(crate) fn repeat_report(&self, id: &str, outbox: &mut Outbox) -> bool {
         let current = self.current.as_ref().and_then(|restart| match &restart.cause {
-            RestartCause::Asked { request } if request.id == id => {
-                Some((doing_now(request, &restart.stage), restart.since))
-            }
+            RestartCause::Asked { request } if request.id == id => Some((restart, request)),
             RestartCause::Asked { .. } | RestartCause::Rule { .. } => None,
         });
+        if let Some(held) = current.and_then(|(restart, _)| restart.held()) {
+            outbox.note(CoreReport::Restart(held));
+            return true;
+        }
+        let current =
+            current.map(|(restart, request)| (doing_now(request, &restart.stage), restart.since));
         let superseded = self.superseded.iter().find(|restart| restart.request.id == id);
         let (phase, message, at) = if let Some((doing, since)) = current {
             (PodRestartPhase::Running, doing, since)
@@ -267,8 +275,45 @@ impl InPlaceRestarts {
         outbox.emit(texts::restarting(&request, named));
         let message = texts::doing(&request);
         report(outbox, request.id.clone(), PodRestartPhase::Running, message, now);
+        let barrier = match &request.group {
+            Some(group) => StartBarrier::Closed { until: now + group.limit, reached: None },
+            None => StartBarrier::Open,
+        };
         let cause = RestartCause::Asked { request };
-        self.current = Some(RestartRecord { cause, stage, since: now });
+        self.current = Some(RestartRecord { cause, stage, since: now, barrier });
+    }
+
+    /// The others of the group have stopped, or the group is over.
+    pub(crate) fn release(&mut self, id: &str) {
+        if let Some(restart) = &mut self.current
+            && let RestartCause::Asked { request } = &restart.cause
+            && request.id == id
+        {
+            restart.barrier = StartBarrier::Open;
+        }
+    }
+
+    /// All has ended: whether it may start again. What has to wait says so once.
+    pub(crate) fn passes_barrier(&mut self, now: Tick, outbox: &mut Outbox) -> bool {
+        let Some(restart) = &mut self.current else { return false };
+        match &mut restart.barrier {
+            StartBarrier::Open => true,
+            StartBarrier::Closed { until, .. } if *until <= now => true,
+            StartBarrier::Closed { reached: Some(_), .. } => false,
+            StartBarrier::Closed { reached, .. } => {
+                *reached = Some(now);
+                restart.held().into_iter().for_each(|held| outbox.note(CoreReport::Restart(held)));
+                false
+            }
+        }
+    }
+
+    /// When what waits for the others of its group starts without them.
+    pub(crate) fn barrier_deadline(&self) -> Option<Tick> {
+        match self.current.as_ref()?.barrier {
+            StartBarrier::Closed { until, reached: Some(_) } => Some(until),
+            StartBarrier::Closed { reached: None, .. } | StartBarrier::Open => None,
+        }
     }
 
     /// A container ended as one of its rules answers with a restart of all: in the same sandbox,
@@ -285,6 +330,7 @@ impl InPlaceRestarts {
             cause: RestartCause::Rule { container },
             stage: RestartStage::Stopping { halt },
             since: now,
+            barrier: StartBarrier::Open,
         });
     }
 
@@ -351,7 +397,7 @@ impl InPlaceRestarts {
     /// The restart that is carried out, if there is one, gives way to another one.
     pub(crate) fn supersede(&mut self, now: Tick, by: &str, outbox: &mut Outbox) {
         let Some(restart) = self.current.take() else { return };
-        let RestartRecord { cause, stage, since } = restart;
+        let RestartRecord { cause, stage, since, barrier: _ } = restart;
         let request = match cause {
             RestartCause::Asked { request } => request,
             RestartCause::Rule { .. } => return, // it was not asked for
@@ -440,6 +486,24 @@ impl InPlaceRestarts {
     }
 }
 
+impl RestartRecord {
+    /// What it tells, if all has ended and it waits for the others of its group.
+    fn held(&self) -> Option<RestartReport> {
+        match (&self.cause, self.barrier) {
+            (RestartCause::Asked { request }, StartBarrier::Closed { reached: Some(at), .. }) => {
+                let message = texts::waiting_for_group(&request.group.as_ref()?.name);
+                let (id, phase) = (request.id.clone(), PodRestartPhase::Running);
+                Some(RestartReport { id, phase, message, at, is_held: true })
+            }
+            (
+                RestartCause::Asked { .. },
+                StartBarrier::Open | StartBarrier::Closed { reached: None, .. },
+            )
+            | (RestartCause::Rule { .. }, _) => None,
+        }
+    }
+}
+
 /// Tells how a request goes.
 pub(crate) fn report(
     outbox: &mut Outbox,
@@ -448,7 +512,7 @@ pub(crate) fn report(
     message: String,
     at: Tick,
 ) {
-    outbox.note(CoreReport::Restart(RestartReport { id, phase, message, at }));
+    outbox.note(CoreReport::Restart(RestartReport { id, phase, message, at, is_held: false }));
 }
 
 /// Why the one container that a request names cannot be restarted by itself.

@@ -323,6 +323,11 @@ pub(crate) fn starting(request: &RestartRequest) -> String {
     request.rung.starting().to_owned()
 }
 
+/// What a member of a group does when everything has ended.
+pub(crate) fn waiting_for_group(name: &str) -> String {
+    format!("everything has ended: the pod waits until all pods of group {name} have stopped")
+}
+
 /// What a restart did.
 pub(crate) fn done(request: &RestartRequest) -> String {
     request.rung.done(request.container.as_ref().map(|name| name.0.as_str()))

@@ -28,6 +28,8 @@ pub(crate) fn next_deadline(
         .chain(context.resize.deadline())
         // a failed removal, or limits that could not be changed, are tried again
         .chain(containers.retry_deadlines())
+        // a member of a group waits no longer for the others
+        .chain(context.restarts.barrier_deadline())
         // activeDeadlineSeconds
         .chain(lifecycle.active_deadline(context.desired.active_deadline()))
         // the grace of a halt ends: sidecars whose turn has not come are signalled

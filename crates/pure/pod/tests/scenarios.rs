@@ -14,8 +14,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use rekindle_pod::{
-    ActionErrorKind, ContainerSeenState, CoreAction, CoreEvent, EvictionCause, NeededImage,
-    PodConfig, PodEviction, ResourceDecision, RestartRequest, Series,
+    ActionErrorKind, ContainerSeenState, CoreAction, CoreEvent, EvictionCause, GroupHold,
+    NeededImage, PodConfig, PodEviction, ResourceDecision, RestartRequest, Series,
 };
 use rekindle_types::reasons::pod::AdmissionRefusal;
 use rekindle_types::v1alpha1::{EmptyDirPolicy, Rung};
@@ -321,6 +321,9 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
             world.debug(words.word(1), words.value("target"), words.value("volume"));
         }
         "restart" => world.tell(CoreEvent::RestartRequested(request(words))),
+        // the others of its group have stopped
+        "release" => world
+            .tell(CoreEvent::RestartReleased { id: words.value("id").unwrap_or("r1").to_owned() }),
         "restart-impossible" => world.tell(CoreEvent::RestartImpossible {
             request: request(words),
             problem: "image demo:1 of container web: no registry has it".to_owned(),
@@ -494,6 +497,10 @@ fn request(words: &Words) -> RestartRequest {
             Some(other) => panic!("nobody is called {other}"),
             None => Series::Anew,
         },
+        group: words.value("group").map(|name| GroupHold {
+            name: name.to_owned(),
+            limit: words.seconds("limit").unwrap_or(TickDuration::from_secs(600)),
+        }),
     }
 }
 

@@ -14,6 +14,9 @@ use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, Replac
 use crate::planner_role::ClusterLadders;
 use crate::restart_context::RestartContext;
 
+/// The agents of a cluster know no barrier: a member would start before the others have stopped.
+const NO_GROUPS: &str = "pods are restarted as a group by Rekindle's own nodes only: on this cluster ask for each pod by its name";
+
 /// What is done for a request where ladders never act, and that has the only copy of a pod: when
 /// the pod has ended, it says how to create it. It is neither released nor removed before that. A
 /// request with a copy of anything else is refused, whatever its phase: a failed one would still
@@ -56,6 +59,9 @@ pub(crate) fn refusal(
     let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
     if is_over(restart) || (is_begun(restart) && !ladders.excludes(namespace)) {
         return None;
+    }
+    if restart.is_of_group() || restart.spec.member_of.is_some() {
+        return Some(refuse(restart, NO_GROUPS.to_owned(), now));
     }
     let rung = restart.spec.rung();
     let why = match (ladders.mode, rung.carried_out_by()) {

@@ -154,7 +154,9 @@ pub(crate) fn touched(
             if view.pod(&pod).is_none() {
                 work.extend(ledgers::ledgers_of_pod(register, &pod).map(WorkItem::OldLedger));
             }
-            work.insert(WorkItem::Climb(pod));
+            if !restart.is_of_group() {
+                work.insert(WorkItem::Climb(pod));
+            }
             let node = avoided_nodes::node_of(view, restart);
             work.extend(node.map(|node| WorkItem::AvoidedNode(node.to_owned())));
             // its ledger goes on with the pod that took the other one's place

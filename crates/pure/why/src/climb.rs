@@ -125,7 +125,7 @@ enum RestartState<'a> {
 /// place that was taken up for an earlier pod of the name is none of this one.
 fn under_way(evidence: &PodEvidence) -> Option<(&PodRestart, RestartState<'_>)> {
     let uid = evidence.pod.metadata.uid.as_deref().unwrap_or_default();
-    let is_of_pod = |restart: &&PodRestart| match restart.spec.rung().carried_out_by() {
+    let is_of_pod = |restart: &&PodRestart| match restart.carried_out_by() {
         CarriedOutBy::Node => restart.is_for(uid),
         CarriedOutBy::Operator => true,
     };
@@ -160,7 +160,7 @@ pub(crate) fn advice(evidence: &PodEvidence) -> Option<String> {
     let (restart, stand) = under_way(evidence)?;
     match stand {
         RestartState::CarriedOut(_) => None,
-        RestartState::NotTakenUp(_) => Some(match restart.spec.rung().carried_out_by() {
+        RestartState::NotTakenUp(_) => Some(match restart.carried_out_by() {
             CarriedOutBy::Node => {
                 let node = evidence.pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
                 let node = node.map_or_else(String::new, |node| format!(" {node}"));

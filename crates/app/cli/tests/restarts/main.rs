@@ -13,6 +13,7 @@ mod poisoned;
 mod privilege;
 mod restart;
 mod restart_ahead;
+mod restart_groups;
 mod restart_many;
 mod restart_output;
 mod rungs;

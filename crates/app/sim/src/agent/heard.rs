@@ -70,6 +70,12 @@ impl SimulatedPod {
         }
     }
 
+    /// The group of a request has stopped, or is over.
+    pub(crate) fn release(&mut self, now: Tick, id: &str) {
+        let shown = self.clock.shows(now);
+        self.driver.handle(shown, CoreEvent::RestartReleased { id: id.to_owned() });
+    }
+
     /// The agent may have been told that the pod is deleted.
     pub(super) fn note_deletion(&mut self) {
         let told = self.driver.deletion_grace_told();

@@ -305,6 +305,7 @@ impl World {
             self.breaks(&broken);
         }
         self.check_names(uid);
+        self.check_barrier(uid);
         self.take_effects(uid, incarnation, effects);
         match dead {
             Some(node) => self.crash_agent(&node),

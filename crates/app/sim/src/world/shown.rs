@@ -69,6 +69,9 @@ impl World {
                     self.replaced.deleted(pod);
                     self.vanish(object.uid(), Loss::Deleted);
                 }
+                if let ViewObject::PodRestart(restart) = &object {
+                    self.restart_gone(restart);
+                }
                 let uid = object.uid().to_owned();
                 self.tell_desk(WatchUpdate::Deleted(object.id(), uid));
             }

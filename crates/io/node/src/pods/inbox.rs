@@ -16,6 +16,8 @@ pub(crate) enum WorkerInput {
     Runtime(Box<RuntimeEvent>),
     /// A PodRestart for this pod, or a newer version of one.
     Restart(Arc<PodRestart>),
+    /// The group of this PodRestart has stopped, or is over: the pod may start again.
+    RestartReleased(Arc<PodRestart>),
     /// The node's word on a request for resources.
     Resources {
         /// Of the request.

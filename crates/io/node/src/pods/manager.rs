@@ -16,10 +16,11 @@ use kube::Api;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch_objects};
 use rekindle_pod::Loss;
+use rekindle_pod_driver::KnownGroups;
 use rekindle_runtime::{Runtime, RuntimeEvent, SandboxSnapshot};
 use rekindle_services::HostPort;
 use rekindle_types::pod_annotations::is_mirror;
-use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart};
+use rekindle_types::v1alpha1::{CarriedOutBy, MemberTurn, PodRestart};
 use rekindle_types::{PodRef, PodUid};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
@@ -109,6 +110,8 @@ pub(crate) struct Manager<R, N> {
     statics: StaticPods,
     /// Requests that are not settled, by UID.
     restarts: BTreeMap<String, Arc<PodRestart>>,
+    /// Requests for groups of pods.
+    groups: KnownGroups,
     listed_restarts: BTreeSet<String>,
     rules: PodRules,
     shutdown: Option<Shutdown>,
@@ -158,6 +161,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
             api_listed: ApiList::Awaited,
             statics,
             restarts: BTreeMap::new(),
+            groups: KnownGroups::default(),
             listed_restarts: BTreeSet::new(),
             rules,
             shutdown: None,
@@ -512,7 +516,10 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
 
     fn restart_event(&mut self, event: watcher::Result<Event<PodRestart>>) {
         match event {
-            Ok(Event::Init) => self.listed_restarts.clear(),
+            Ok(Event::Init) => {
+                self.listed_restarts.clear();
+                self.groups.list_begins();
+            }
             Ok(Event::InitApply(restart)) => {
                 self.listed_restarts.extend(restart.metadata.uid.clone());
                 self.restart_seen(restart);
@@ -528,8 +535,15 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
                     self.restart_gone(&id);
                 }
                 self.node.restart_owners.lock().keep_only(&self.listed_restarts);
+                self.groups.list_ends();
+                let members = self.restarts.values().filter(|r| r.spec.member_of.is_some());
+                members.for_each(|member| self.tell_turn(member));
             }
             Ok(Event::Apply(restart)) => self.restart_seen(restart),
+            Ok(Event::Delete(restart)) if restart.is_of_group() => {
+                self.groups.forget(&restart);
+                self.tell_members(&restart);
+            }
             Ok(Event::Delete(restart)) => {
                 self.restart_gone(&restart.metadata.uid.unwrap_or_default());
             }
@@ -539,20 +553,46 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
 
     fn restart_seen(&mut self, restart: PodRestart) {
         let Some(id) = restart.metadata.uid.clone() else { return };
-        match restart.spec.rung().carried_out_by() {
+        let restart = Arc::new(restart);
+        match restart.carried_out_by() {
             CarriedOutBy::Node => {}
+            CarriedOutBy::Operator if restart.is_of_group() => {
+                self.groups.see(restart.clone());
+                return self.tell_members(&restart);
+            }
             CarriedOutBy::Operator => return,
         }
-        let restart = Arc::new(restart);
-        if let Some(uid) = self.target_of(&restart) {
-            self.tell(&uid, WorkerInput::Restart(restart.clone()));
-        }
+        self.tell_turn(&restart);
         if is_settled(&restart) {
             self.node.restart_owners.lock().forget(&id);
             self.restarts.remove(&id);
         } else {
             self.tell_if_lost(&restart);
             self.restarts.insert(id, restart);
+        }
+    }
+
+    /// A group has changed, or is gone: its members may have to do something else.
+    fn tell_members(&self, group: &PodRestart) {
+        let all = self.restarts.values();
+        let members = all.filter(|request| KnownGroups::is_member(group, request));
+        members.for_each(|member| self.tell_turn(member));
+    }
+
+    /// Tells the pod of a request what is done with it now.
+    fn tell_turn(&self, restart: &Arc<PodRestart>) {
+        if let Some(uid) = self.target_of(restart) {
+            self.tell_turn_to(&uid, restart);
+        }
+    }
+
+    fn tell_turn_to(&self, uid: &PodUid, restart: &Arc<PodRestart>) {
+        // what is over is told in any case
+        let turn = if is_settled(restart) { MemberTurn::Stop } else { self.groups.turn(restart) };
+        match turn {
+            MemberTurn::Wait => {}
+            MemberTurn::Stop => self.tell(uid, WorkerInput::Restart(restart.clone())),
+            MemberTurn::Start => self.tell(uid, WorkerInput::RestartReleased(restart.clone())),
         }
     }
 
@@ -601,9 +641,7 @@ impl<R: Runtime, N: PodNetwork> Manager<R, N> {
     fn tell_restarts(&self, uid: &PodUid) {
         let Some(worker) = self.workers.get(uid) else { return };
         let meant = self.restarts.values().filter(|restart| self.is_for(restart, &worker.pod_ref));
-        for restart in meant {
-            self.tell(uid, WorkerInput::Restart(restart.clone()));
-        }
+        meant.for_each(|restart| self.tell_turn_to(uid, restart));
     }
 
     /// Whether a request is for this very pod. That a pod does not exist, or has another UID, is

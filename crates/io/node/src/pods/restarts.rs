@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use rekindle_pod::Journal;
+use rekindle_pod::{Journal, RestartReport};
 use rekindle_pod_driver::{
-    RestartOwners, Urgency, WriteOutcome, lost_with_its_pod, restart_progress, restart_status_patch,
+    RestartOwners, Urgency, WriteOutcome, lost_with_its_pod, reported_progress,
+    restart_status_patch,
 };
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus};
 use rekindle_types::{PodUid, Tick};
@@ -78,32 +79,34 @@ impl RestartReporter {
         true
     }
 
+    /// Whether reports of this request have an object.
+    pub(crate) fn knows(&self, id: &str) -> bool {
+        self.known.contains_key(id)
+    }
+
     /// Hands in the newest report; a final one is the last. `shown_as` is the UID of the pod in the
     /// API, when that is known.
-    pub(crate) fn report(
-        &mut self,
-        id: &str,
-        shown_as: Option<&str>,
-        phase: PodRestartPhase,
-        message: String,
-        at: Tick,
-    ) {
+    pub(crate) fn report(&mut self, shown_as: Option<&str>, report: RestartReport) {
+        let (id, phase) = (report.id.as_str(), report.phase);
         let Some(known) = self.known.get_mut(id) else {
             // the object was deleted while the restart went on: there is nobody left to tell
             tracing::debug!(restart = id, ?phase, "report of a restart whose object is not known");
             return;
         };
+        // the others of its group wait for that, or it runs again
+        let is_awaited = report.is_held;
         let before =
             known.reports.as_ref().and_then(|reports| reports.newest.borrow().value.clone());
         let before = before.or_else(|| known.restart.status.clone()).unwrap_or_default();
-        let report = restart_progress(&before, shown_as, phase, message, at);
+        let report = reported_progress(&before, shown_as, report);
         let client = self.client.clone();
         let restart = known.restart.clone();
         let reports = known.reports.get_or_insert_with(|| start_writer(client, &restart));
         // that it runs is news for a restart that takes long
         let urgency = match phase {
-            PodRestartPhase::Running => Urgency::Soon,
-            PodRestartPhase::Succeeded
+            PodRestartPhase::Running if !is_awaited => Urgency::Soon,
+            PodRestartPhase::Running
+            | PodRestartPhase::Succeeded
             | PodRestartPhase::Failed
             | PodRestartPhase::Refused
             | PodRestartPhase::Withdrawn => Urgency::Now,
@@ -126,7 +129,8 @@ impl RestartReporter {
         let (phase, message) = lost_with_its_pod(&restart.spec.pod_name);
         if self.register(&id, restart.clone()) {
             let pod = self.pod.0.clone();
-            self.report(&id, Some(&pod), phase, message, at);
+            let report = RestartReport { id, phase, message, at, is_held: false };
+            self.report(Some(&pod), report);
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod ending;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -89,6 +90,8 @@ pub(crate) struct PodWorker<R, N> {
     under_way: FuturesUnordered<BoxFuture<'static, (ActionId, Result<ActionOutcome, ActionError>)>>,
     /// Restarts that were asked for, and whose images are being made sure of.
     image_checks: FuturesUnordered<BoxFuture<'static, (RestartRequest, Result<(), String>)>>,
+    /// Members' requests that came too late for their groups.
+    not_begun: BTreeSet<String>,
     /// Until no rule leads new connections to the pod.
     withdrawal: Option<BoxFuture<'static, ()>>,
     /// The write of a status that is under way.
@@ -192,6 +195,7 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
             inbox,
             under_way: FuturesUnordered::new(),
             image_checks: FuturesUnordered::new(),
+            not_begun: BTreeSet::new(),
             withdrawal: None,
             status_write: None,
             journal,
@@ -421,10 +425,9 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
         self.driver.status_answered(self.now(), answer);
     }
 
-    fn report(&mut self, report: RestartReport) {
+    pub(super) fn report(&mut self, report: RestartReport) {
         let shown_as = self.shown_by.uid(&self.pod_ref);
-        let RestartReport { id, phase, message, at } = report;
-        self.restarts.report(&id, shown_as.as_deref(), phase, message, at);
+        self.restarts.report(shown_as.as_deref(), report);
     }
 
     fn answered(&mut self, id: ActionId, result: Result<ActionOutcome, ActionError>) {
@@ -446,7 +449,8 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
                 // files may tell of limits
                 self.update_payloads();
             }
-            WorkerInput::RestartForgotten(id) => self.restarts.forget(&id),
+            WorkerInput::RestartReleased(restart) => self.release(&restart),
+            WorkerInput::RestartForgotten(id) => self.forget_restart(id),
             WorkerInput::Vanished(loss) => self.driver.object_vanished(self.now(), loss),
             WorkerInput::Evict(eviction, awaited) => {
                 self.awaited.push(awaited);
@@ -497,10 +501,32 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
     fn restart(&mut self, restart: &Arc<PodRestart>) {
         let Some(request) = RestartRequest::from_restart(restart) else { return };
         if is_settled(restart) {
-            self.restarts.forget(&request.id);
+            self.forget_restart(request.id);
         } else if self.restarts.register(&request.id, restart.clone()) {
             self.begin_restart(request);
         }
+    }
+
+    /// The group is over, or all of it has stopped. A request that an earlier agent has taken up goes
+    /// on; one that was not begun by now is not begun any more.
+    fn release(&mut self, restart: &Arc<PodRestart>) {
+        let Some(request) = RestartRequest::from_restart(restart) else { return };
+        let id = request.id.clone();
+        if !self.driver.core().knows_restart(&id) {
+            self.not_begun.insert(id);
+            return;
+        }
+        if self.restarts.register(&id, restart.clone()) {
+            self.handle(CoreEvent::RestartRequested(request));
+        }
+        self.handle(CoreEvent::RestartReleased { id });
+    }
+
+    /// The request is over or gone, and holds nothing.
+    fn forget_restart(&mut self, id: String) {
+        self.restarts.forget(&id);
+        self.not_begun.remove(&id);
+        self.handle(CoreEvent::RestartReleased { id });
     }
 
     /// What runs is ended when the images are there that it starts from again: nearly always they
@@ -517,6 +543,11 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
     }
 
     fn images_checked(&mut self, request: RestartRequest, checked: Result<(), String>) {
+        if request.group.is_some()
+            && (self.not_begun.contains(&request.id) || !self.restarts.knows(&request.id))
+        {
+            return; // the others of its group have started, or its request is over
+        }
         self.handle(match checked {
             Ok(()) => CoreEvent::RestartRequested(request),
             Err(problem) => CoreEvent::RestartImpossible { request, problem },

@@ -279,12 +279,16 @@ fn wrong_with_restart(
     };
     let replacement =
         |restart: &PodRestart| restart.status.as_ref().and_then(|it| it.replacement.clone());
+    let group = |restart: &PodRestart| restart.group().cloned();
     let pod = &old.spec.pod_name;
-    if old.spec.rung().carried_out_by() == CarriedOutBy::Operator {
-        Some(format!("node {node:?} can only report on podrestarts of rungs in place"))
+    if old.carried_out_by() == CarriedOutBy::Operator {
+        Some(format!("node {node:?} can only report on podrestarts of one pod in place"))
     } else if !is_on(call.api.state(), node, &call.path.namespace, pod) {
         Some(format!("node {node:?} can only report on podrestarts of its own pods"))
-    } else if marks(new) != marks(old) || replacement(new) != replacement(old) {
+    } else if marks(new) != marks(old)
+        || replacement(new) != replacement(old)
+        || group(new) != group(old)
+    {
         Some(format!("node {node:?} can only update the report in the status of podrestarts"))
     } else {
         None

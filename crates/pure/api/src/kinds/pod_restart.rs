@@ -2,8 +2,9 @@
 
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{
-    API_VERSION, AVOID_NODE_DEFAULT, PodRestart, RESTART_MESSAGE_BYTES_MAX, RESTART_STEPS_MAX,
-    Rung, avoidance_faults, empty_dirs_fault, fast_fault, named_container_faults,
+    API_VERSION, AVOID_NODE_DEFAULT, GROUP_MEMBERS_MAX, PodRestart, RESTART_MESSAGE_BYTES_MAX,
+    RESTART_STEPS_MAX, Rung, avoidance_faults, empty_dirs_fault, fast_fault,
+    named_container_faults,
 };
 
 use super::defaults;
@@ -14,7 +15,7 @@ use crate::registry::resource::{
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, wide};
-use crate::validation::{Path, invalid_each, names, new_mistakes, numbers, text};
+use crate::validation::{Path, new_mistakes, numbers, selector, text};
 
 /// Counted as a schema counts `maxLength`.
 const REASON_CHARACTERS_MAX: usize = 1024;
@@ -32,7 +33,7 @@ impl ApiKind for PodRestart {
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
-        column("Pod", "string", "The pod that is to be restarted."),
+        column("Pod", "string", "The pod that is to be restarted, or the labels of a group."),
         column("Rung", "string", "What of it is restarted."),
         column("Phase", "string", "Where the restart is."),
         wide(
@@ -65,13 +66,7 @@ impl ApiKind for PodRestart {
     fn validate(&self) -> Vec<FieldError> {
         let field = Path::new("spec");
         let spec = &self.spec;
-        let mut errors = Vec::new();
-        if spec.pod_name.is_empty() {
-            errors.push(FieldError::required(field.child("podName"), ""));
-        } else {
-            let messages = names::dns_subdomain(&spec.pod_name);
-            errors.extend(invalid_each(&field.child("podName"), &spec.pod_name, messages));
-        }
+        let mut errors = spec.target_faults(&field);
         for (name, said, max) in [
             ("podUID", spec.pod_uid.as_ref(), UID_CHARACTERS_MAX),
             ("reason", spec.reason.as_ref(), REASON_CHARACTERS_MAX),
@@ -121,7 +116,7 @@ impl ApiKind for PodRestart {
         };
         vec![
             text(self.metadata.name.as_ref()).into(),
-            self.spec.pod_name.as_str().into(),
+            target(self).into(),
             self.spec.rung().name().into(),
             phase.into(),
             text(self.spec.container_name.as_ref()).into(),
@@ -150,8 +145,24 @@ impl SubresourceStrategy<StatusPart> for PodRestart {
             let detail = "the request was taken up for another pod";
             errors.push(FieldError::forbidden("status.podUID", detail));
         }
+        // nor for other pods than those that it selected when it was taken up
+        let members = |restart: &Self| {
+            let group = restart.group()?;
+            Some(group.members.iter().map(|member| member.pod_uid.clone()).collect::<Vec<_>>())
+        };
+        let before = members(old);
+        if before.is_some() && members(self) != before {
+            let detail = "the request was taken up for other pods";
+            errors.push(FieldError::forbidden("status.group.members", detail));
+        }
         errors
     }
+}
+
+/// The pod that is meant, or the labels of those that are.
+fn target(restart: &PodRestart) -> String {
+    let labels = restart.spec.selector.as_ref();
+    labels.map_or_else(|| restart.spec.pod_name.clone(), selector::format)
 }
 
 /// What is too long in a status.
@@ -166,6 +177,9 @@ fn status_faults(restart: &PodRestart) -> Vec<FieldError> {
     }
     if status.steps.len() > RESTART_STEPS_MAX {
         errors.push(FieldError::too_many("status.steps", RESTART_STEPS_MAX));
+    }
+    if status.group.as_ref().is_some_and(|group| group.members.len() > GROUP_MEMBERS_MAX) {
+        errors.push(FieldError::too_many("status.group.members", GROUP_MEMBERS_MAX));
     }
     errors
 }
@@ -202,6 +216,27 @@ mod tests {
         ] {
             let errors = at(after, "now").validate_part(&at(before, "before"));
             assert_eq!(errors.is_empty(), is_taken, "{before:?} {after:?}: {errors:?}");
+        }
+    }
+
+    #[test]
+    fn the_members_that_a_group_was_taken_up_with_stay_its_members() {
+        let of = |members: serde_json::Value| -> PodRestart {
+            let status = json!({"phase": "Running", "group": members});
+            let spec = json!({"selector": {"matchLabels": {"job": "train"}}});
+            serde_json::from_value(json!({"spec": spec, "status": status})).unwrap()
+        };
+        let group = |stage: &str, uids: &[&str]| {
+            let members = uids.iter().map(|uid| json!({"podName": uid, "podUID": uid}));
+            of(json!({"stage": stage, "members": members.collect::<Vec<_>>()}))
+        };
+        let gathering = group("Gathering", &["a", "b"]);
+        assert!(gathering.validate_part(&of(json!(null))).is_empty());
+        assert!(group("Stopping", &["a", "b"]).validate_part(&gathering).is_empty());
+        for other in [group("Stopping", &["a"]), group("Gathering", &["a", "c"]), of(json!(null))] {
+            let errors = other.validate_part(&gathering);
+            assert_eq!(errors.len(), 1, "{errors:?}");
+            assert_eq!(errors[0].field, "status.group.members");
         }
     }
 

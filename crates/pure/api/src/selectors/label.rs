@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{self as meta, LabelSelectorRequirement};
 use rekindle_store::TermFilter;
 
 use super::TERMS_MAX;
@@ -49,6 +50,37 @@ impl LabelSelector {
             }
         }
         Ok(Self { requirements })
+    }
+
+    /// The same as it stands inside objects, which know no `>` and `<`.
+    ///
+    /// # Errors
+    /// It compares numbers.
+    pub fn to_object(&self) -> Result<meta::LabelSelector, String> {
+        let (mut equal, mut others) = (BTreeMap::new(), Vec::new());
+        for LabelRequirement { key, condition } in &self.requirements {
+            let (operator, values) = match condition {
+                // of one key a map says one value
+                LabelCondition::In(values) if values.len() == 1 && !equal.contains_key(key) => {
+                    equal.extend(values.first().map(|value| (key.clone(), value.clone())));
+                    continue;
+                }
+                LabelCondition::In(values) => ("In", Some(values)),
+                LabelCondition::NotIn(values) => ("NotIn", Some(values)),
+                LabelCondition::Exists => ("Exists", None),
+                LabelCondition::DoesNotExist => ("DoesNotExist", None),
+                LabelCondition::GreaterThan(_) | LabelCondition::LessThan(_) => {
+                    return Err(format!("{key}: > and < are for lists only, not for objects"));
+                }
+            };
+            let values = values.map(|values| values.iter().cloned().collect());
+            let (key, operator) = (key.clone(), operator.to_owned());
+            others.push(LabelSelectorRequirement { key, operator, values });
+        }
+        Ok(meta::LabelSelector {
+            match_labels: Some(equal).filter(|equal| !equal.is_empty()),
+            match_expressions: Some(others).filter(|others| !others.is_empty()),
+        })
     }
 
     /// True when it selects everything.
@@ -255,6 +287,26 @@ mod tests {
 
     fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_selector_in_an_object_selects_what_its_text_selects() {
+        let shown = |text: &str| {
+            let object = LabelSelector::parse(text).and_then(|selector| selector.to_object());
+            object.map(|object| crate::validation::selector::format(&object))
+        };
+        for (text, expected) in [
+            ("app=web", "app=web"),
+            (
+                "app=web,app!=db,tier in (a,b),!old,new",
+                "app=web,app notin (db),new,!old,tier in (a,b)",
+            ),
+            ("app=web,app=db", "app=web,app in (db)"),
+            ("", "<none>"),
+        ] {
+            assert_eq!(shown(text).as_deref(), Ok(expected), "{text}");
+        }
+        assert!(shown("size>3").unwrap_err().contains("for lists only"));
     }
 
     #[test]

@@ -331,7 +331,10 @@ fn an_agent_reports_on_restarts_in_place_of_its_pods_and_on_nothing_else() {
         let spec = json!({"podName": pod, "rung": rung});
         bench.create(RESTARTS, json!({"metadata": {"name": name}, "spec": spec}));
     }
+    let labels = json!({"matchLabels": {"app": "bank"}});
+    bench.create(RESTARTS, json!({"metadata": {"name": "all"}, "spec": {"selector": labels}}));
     let status = |name: &str| format!("{RESTARTS}/{name}/status");
+    let grouped = json!({"status": {"group": {"stage": "Starting", "members": []}}});
     let report = json!({"status": {"phase": "Running", "message": "stopping"}});
     let copy = json!({"metadata": {"name": "one"}, "spec": {"serviceAccountName": "boss"}});
     let mut replaced = json!({"status": {"phase": "Running", "replacement": {"pod": copy}}});
@@ -349,6 +352,9 @@ fn an_agent_reports_on_restarts_in_place_of_its_pods_and_on_nothing_else() {
     let cases = [
         ("here", &report, 200),
         ("here", &replaced, 403),
+        ("here", &grouped, 403),
+        ("all", &report, 403),
+        ("all", &grouped, 403),
         ("here", &owned, 403),
         ("there", &report, 403),
         ("anew", &report, 403),

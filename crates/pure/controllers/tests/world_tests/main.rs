@@ -34,6 +34,7 @@ mod replacement;
 mod replica_set;
 mod replication_controller;
 mod resource_quota;
+mod restart_groups;
 mod rollout_limits;
 mod scheduler;
 mod scheduler_filters;

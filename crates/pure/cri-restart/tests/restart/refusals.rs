@@ -55,6 +55,7 @@ fn each_refusal_names_the_pod_and_what_to_do() {
             with_metadata(pod(json!({})), json!({"deletionTimestamp": "1970-01-01T00:01:41Z"})),
             "is being deleted",
         ),
+        (json!({"memberOf": "train"}), pod(json!({})), "as a group by Rekindle's own nodes only"),
         (json!({"emptyDirs": "Clear"}), pod(scratch.clone()), "set emptyDirs: Keep"),
         (json!({"emptyDirs": null}), pod(scratch.clone()), "set emptyDirs: Keep"),
         (

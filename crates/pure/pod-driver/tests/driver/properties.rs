@@ -82,6 +82,7 @@ fn happen(world: &mut World, happening: Happening) {
                 reason: String::new(),
                 is_fast: false,
                 series: Series::Anew,
+                group: None,
             };
             world.driver.handle(world.now, CoreEvent::RestartRequested(request));
             world.drive();

@@ -281,6 +281,7 @@ fn restart(world: &mut World) {
         reason: String::new(),
         is_fast: false,
         series: rekindle_pod::Series::Anew,
+        group: None,
     };
     world.driver.handle(world.now, CoreEvent::RestartRequested(request));
     world.drive();

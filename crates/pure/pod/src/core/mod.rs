@@ -208,6 +208,12 @@ impl PodCore {
         self.journal_keeper.journal(&self.context(), &self.containers)
     }
 
+    /// Whether this request was taken up, by this agent or an earlier one, as far as it is
+    /// remembered.
+    pub fn knows_restart(&self, id: &str) -> bool {
+        self.restarts.knows(id)
+    }
+
     /// What the driver makes sure of before it hands this request in: each image once, in the order
     /// of the containers. Nothing for a request that ends no container that runs, that is refused
     /// anyway, or that was taken up already.
@@ -278,6 +284,7 @@ impl PodCore {
             CoreEvent::RestartImpossible { request, problem } => {
                 self.restart_impossible(request, &problem);
             }
+            CoreEvent::RestartReleased { id } => self.restarts.release(&id),
             CoreEvent::ActionResult { id, result } => self.answered(id, result),
             CoreEvent::ContainerExited { key, made, exit } => {
                 self.container_exited(&key, made, exit)
@@ -303,6 +310,7 @@ impl PodCore {
             | CoreEvent::NodeStops { .. }
             | CoreEvent::RestartRequested(_)
             | CoreEvent::RestartImpossible { .. }
+            | CoreEvent::RestartReleased { .. }
             | CoreEvent::ContainerExited { .. }
             | CoreEvent::SandboxDied { .. }
             | CoreEvent::Eviction(_) => self.lifecycle.keep_for_later(event),

@@ -102,7 +102,7 @@ impl PodCore {
         let settled = self.containers.nothing_halted_lives(&self.context())
             && !self.sandboxes.is_in_flight()
             && !self.volumes.is_in_flight();
-        if !settled {
+        if !settled || !self.restarts.passes_barrier(self.now, &mut self.outbox) {
             return;
         }
         match self.restarts.begin_starting() {
@@ -115,8 +115,7 @@ impl PodCore {
                     Series::Anew => RoundCause::Afresh,
                     Series::GoesOn => RoundCause::GoesOn,
                 });
-                let phase = PodRestartPhase::Running;
-                report(&mut self.outbox, request.id, phase, message, self.now);
+                report(&mut self.outbox, request.id, PodRestartPhase::Running, message, self.now);
             }
             Some(RestartCause::Rule { container }) => {
                 self.begin_round(RoundCause::ByRule);

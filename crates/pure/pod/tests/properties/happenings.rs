@@ -306,6 +306,7 @@ fn asked(id: u8, rung: Rung) -> RestartRequest {
         reason: String::new(),
         is_fast: false,
         series: if id.is_multiple_of(2) { Series::Anew } else { Series::GoesOn },
+        group: None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use rekindle_pod::{
     ActionError, ActionErrorKind, ActionId, ActionOutcome, ContainerSeen, ContainerSeenState,
-    ContainerStartKey, CoreEvent, Made, ProbeVerdict, RestartRequest, SandboxSeen,
+    ContainerStartKey, CoreEvent, GroupHold, Made, ProbeVerdict, RestartRequest, SandboxSeen,
     SandboxSeenState, Series, Snapshot,
 };
 use rekindle_types::v1alpha1::EmptyDirPolicy;
@@ -43,6 +43,7 @@ pub(crate) fn nonsense() -> impl Strategy<Value = (CoreEvent, u64)> {
                     reason: String::new(),
                     is_fast: false,
                     series: if id.is_multiple_of(2) { Series::Anew } else { Series::GoesOn },
+                    group: held(id),
                 })
             }
         ),
@@ -57,14 +58,22 @@ pub(crate) fn nonsense() -> impl Strategy<Value = (CoreEvent, u64)> {
                 reason: String::new(),
                 is_fast: false,
                 series: Series::Anew,
+                group: None,
             },
             problem: "no image".to_owned(),
         }),
+        (0u8..9).prop_map(|id| CoreEvent::RestartReleased { id: format!("id{id}") }),
         (0u64..40)
             .prop_map(|secs| CoreEvent::DeleteRequested { grace: TickDuration::from_secs(secs) }),
         (0u64..40).prop_map(|secs| CoreEvent::NodeStops { grace: TickDuration::from_secs(secs) }),
     ];
     (event, 0u64..20_000)
+}
+
+/// Every third request is that of a member.
+fn held(id: u8) -> Option<GroupHold> {
+    let limit = TickDuration::from_secs(u64::from(id));
+    id.is_multiple_of(3).then(|| GroupHold { name: "group".to_owned(), limit })
 }
 
 fn any_key() -> impl Strategy<Value = ContainerStartKey> {

@@ -66,8 +66,9 @@ pub fn report(report: &CoreReport) -> String {
             let path = event.field_path.as_deref().map(|p| format!(" [{p}]")).unwrap_or_default();
             format!("Event {severity} {}: {}{path}", event.reason, event.message)
         }
-        CoreReport::Restart(RestartReport { id, phase, message, .. }) => {
-            format!("ReportRestart {id} {phase:?}: {message}")
+        CoreReport::Restart(RestartReport { id, phase, message, is_held, .. }) => {
+            let held = if *is_held { " held" } else { "" };
+            format!("ReportRestart {id} {phase:?}{held}: {message}")
         }
         CoreReport::Finish => "Finish".to_owned(),
     }

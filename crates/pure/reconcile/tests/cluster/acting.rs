@@ -94,6 +94,27 @@ fn a_request_that_needs_an_agent_is_refused_with_what_can_be_asked_for() {
 }
 
 #[test]
+fn a_group_is_refused_with_what_can_be_asked_for_and_so_is_a_member_of_one() {
+    let mut world = world_with_ladder();
+    world.pod(SHOP, "web", None, json!({}));
+    let labels = json!({"matchLabels": {"app": "web"}});
+    for (name, spec) in [
+        ("group", json!({"selector": labels})),
+        ("member", json!({"podName": "web", "memberOf": "x"})),
+    ] {
+        let meta = json!({"name": name, "namespace": SHOP});
+        world.put(typed::<PodRestart>(json!({"metadata": meta, "spec": spec})));
+    }
+    world.settle();
+    for request in world.requests() {
+        let status = request.status.unwrap();
+        assert_eq!(status.phase, Some(PodRestartPhase::Refused));
+        let message = status.message.unwrap();
+        assert!(message.ends_with("ask for each pod by its name"), "{message}");
+    }
+}
+
+#[test]
 fn pods_of_a_node_that_end_together_are_left_to_the_kubelet_first() {
     let mut world = World::new(LadderMode::Act);
     world.ladder(SHOP, json!([{"rung": "Recreate", "attempts": 2}]), json!({}));

@@ -3,6 +3,7 @@
 
 mod annotations;
 mod fast_restart;
+mod group_restart;
 mod ladder;
 mod ladder_rules;
 mod ledger;
@@ -16,6 +17,7 @@ mod schema_rules;
 
 pub use annotations::*;
 pub use fast_restart::*;
+pub use group_restart::*;
 pub use ladder::*;
 pub use ladder_rules::*;
 pub use ledger::*;

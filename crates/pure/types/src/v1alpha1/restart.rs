@@ -1,7 +1,7 @@
-//! PodRestart: a request to restart a pod, in place or as a new object, and how it went. Idempotent
-//! by its name.
+//! PodRestart: a request to restart a pod, in place or as a new object, or a group of pods as one,
+//! and how it went. Idempotent by its name.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, ObjectMeta, Time};
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,13 +9,14 @@ use serde::{Deserialize, Serialize};
 use crate::{Tick, TickDuration};
 
 use super::{
-    CarriedOutBy, EmptyDirPolicy, PodRestartStep, Rung, RuntimeRestart, api_object, fast_restart,
-    schema_rules,
+    CarriedOutBy, EmptyDirPolicy, GroupRestart, PodRestartStep, Rung, RuntimeRestart, api_object,
+    fast_restart, schema_rules,
 };
 
-/// PodRestart asks for one restart of one pod. A user creates it (or `rekindle restart` does), and
-/// so does the ladder. It is carried out once: Container, Containers and Pod by the node that runs
-/// the pod, Recreate, Reschedule and Rollback by the operator. Status tells how it went.
+/// PodRestart asks for one restart of one pod, or of the pods that a selector matches as one. A user
+/// creates it (or `rekindle restart` does), and so does the ladder. It is carried out once:
+/// Container, Containers and Pod by the node that runs the pod, Recreate, Reschedule and Rollback by
+/// the operator. Status tells how it went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "dev.rekindle.v1alpha1.PodRestart", extend("required" = ["spec"]))]
@@ -91,7 +92,7 @@ impl PodRestart {
             (None, Some(PodRestartPhase::Running)) => true,
             (None, _) => false,
         };
-        self.spec.rung().carried_out_by() == CarriedOutBy::Node
+        self.carried_out_by() == CarriedOutBy::Node
             && self.spec.concerns(container)
             && !self.did_nothing()
             && started < began
@@ -103,7 +104,15 @@ impl PodRestart {
 /// Which pod, what of it, and how.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "dev.rekindle.v1alpha1.PodRestartSpec", extend("required" = ["podName"]), extend("x-kubernetes-validations" = [
+#[schemars(rename = "dev.rekindle.v1alpha1.PodRestartSpec", extend("x-kubernetes-validations" = [
+    {"rule": schema_rules::TARGET_RULE, "message": schema_rules::TARGET_MESSAGE,
+      "fieldPath": ".podName", "reason": "FieldValueInvalid"},
+    {"rule": schema_rules::GROUP_UID_RULE, "message": schema_rules::GROUP_UID_MESSAGE,
+      "fieldPath": ".podUID", "reason": "FieldValueForbidden"},
+    {"rule": schema_rules::GROUP_RUNG_RULE, "message": schema_rules::GROUP_RUNG_MESSAGE,
+      "fieldPath": ".rung", "reason": "FieldValueInvalid"},
+    {"rule": schema_rules::MEMBER_RULE, "message": schema_rules::MEMBER_MESSAGE,
+      "fieldPath": ".memberOf", "reason": "FieldValueForbidden"},
     {"rule": schema_rules::EMPTY_DIRS_RULE, "message": schema_rules::EMPTY_DIRS_MESSAGE,
       "fieldPath": ".emptyDirs", "reason": "FieldValueForbidden"},
     {"rule": schema_rules::CONTAINER_RULE, "message": schema_rules::CONTAINER_MESSAGE,
@@ -114,8 +123,8 @@ impl PodRestart {
       "fieldPath": ".fast", "reason": "FieldValueForbidden"}
 ]))]
 pub struct PodRestartSpec {
-    /// The pod's name, in the request's own namespace.
-    #[serde(default)]
+    /// The pod's name, in the request's own namespace. Either this or `selector` is set.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 253), regex(pattern = schema_rules::POD_NAME))]
     pub pod_name: String,
     /// When given, only the pod with this UID is restarted: a re-created one of the same name is
@@ -123,6 +132,19 @@ pub struct PodRestartSpec {
     #[serde(default, rename = "podUID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub pod_uid: Option<String>,
+    /// Restarts the pods of the namespace that have these labels as one, in place: all stop before
+    /// any starts. The pods are those that it matches when the request is taken up, at most 500. It
+    /// may not be empty. Rungs Containers and Pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-map-type" = "atomic"), extend("x-kubernetes-validations" = [
+        {"rule": schema_rules::SELECTOR_RULE, "message": schema_rules::GROUP_SELECTOR_MESSAGE, "reason": "FieldValueRequired"}
+    ]))]
+    pub selector: Option<LabelSelector>,
+    /// Of a request that the controller made: the PodRestart of the group that the pod is a member
+    /// of. The pod is held back after it has stopped until all members have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = schema_rules::POD_NAME))]
+    pub member_of: Option<String>,
     /// What is restarted. Default Pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = Rung::Pod))]
@@ -149,7 +171,7 @@ pub struct PodRestartSpec {
     pub fast: Option<bool>,
     /// Seconds by which it has to be done, at least 1. Of a restart in place they count from its
     /// creation: it is not begun any more then, and what was begun goes on; default: 600 and the
-    /// pod's grace period. Of Recreate and Reschedule they count from the eviction until the new
+    /// pod's grace period. Of a group they count for the whole. Of Recreate and Reschedule they count from the eviction until the new
     /// pod is ready, and also end a request that a budget has held back for so long; default: 600
     /// and the pod's grace period, and no end while a budget holds it back. A request that fails
     /// with a pod without a controller still to be created again goes on trying.
@@ -206,6 +228,9 @@ pub struct PodRestartStatus {
     /// budget holds it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
+    /// Of a member of a group: when all its containers had ended. It waits for the others then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_at: Option<Time>,
     /// When every container that had to be was running again, or the new pod was ready, or it was
     /// given up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -229,6 +254,9 @@ pub struct PodRestartStatus {
     /// Of Rollback: from where and to where.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback: Option<RollbackStatus>,
+    /// Of a group: its members, and how far they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupRestart>,
 }
 
 /// From where and to where a Deployment is rolled back. Written before the Deployment is changed.

@@ -26,6 +26,30 @@ pub(super) const SELECTOR_RULE: &str = "(has(self.matchLabels) && size(self.matc
 /// What it says.
 pub(super) const SELECTOR_MESSAGE: &str = "a ladder must say which pods it is for";
 
+/// The same of the pods of a group.
+pub(super) const GROUP_SELECTOR_MESSAGE: &str = "a group must say which pods it is for";
+
+/// A request is for one pod or for a group.
+pub(super) const TARGET_RULE: &str = "has(self.podName) != has(self.selector)";
+/// What it says.
+pub(super) const TARGET_MESSAGE: &str = "set either podName or selector";
+/// A group has many UIDs.
+pub(super) const GROUP_UID_RULE: &str = "!has(self.podUID) || !has(self.selector)";
+/// What it says.
+pub(super) const GROUP_UID_MESSAGE: &str = "may not be set together with selector";
+/// The rungs of groups: on others not all of a pod stops in place.
+pub(super) const GROUP_RUNG_RULE: &str = "!has(self.selector) || !has(self.rung) || \
+    self.rung == 'Containers' || self.rung == 'Pod'";
+/// What it says.
+pub(super) const GROUP_RUNG_MESSAGE: &str =
+    "the pods of a group restart as one on the rungs Containers and Pod only";
+/// Of the request of a member: it is for one pod, on the same rungs.
+pub(super) const MEMBER_RULE: &str = "!has(self.memberOf) || (!has(self.selector) && \
+    (!has(self.rung) || self.rung == 'Containers' || self.rung == 'Pod'))";
+/// What it says.
+pub(super) const MEMBER_MESSAGE: &str =
+    "may only be set for one pod, on the rungs Containers and Pod";
+
 /// The order of the rungs. They are at most six and none stands twice, so that each has to be
 /// compared with the next; all pairs would be beyond what a server lets an expression cost.
 pub(super) const ORDER_RULE: &str = "[0, 1, 2, 3, 4].all(i, i + 1 >= size(self) || \

@@ -10,6 +10,7 @@ use kube::{Client, ResourceExt};
 use rekindle_api_server::SystemClock;
 use rekindle_operator::RestartPreview;
 use rekindle_types::v1alpha1::PodRestart;
+use rekindle_types::validation::selector;
 use rekindle_types::{Tick, causes};
 
 use super::printed::RestartOutputLines;
@@ -106,16 +107,32 @@ async fn there_already(
     }
 }
 
-fn asking(request: &PodRestart) -> String {
-    format!("ask for a restart of pod {:?}", request.spec.pod_name)
+/// What is done when a request is made.
+pub(super) fn asking(request: &PodRestart) -> String {
+    match &request.spec.selector {
+        Some(labels) => format!("ask for a restart of the pods {:?}", selector::format(labels)),
+        None => format!("ask for a restart of pod {:?}", request.spec.pod_name),
+    }
 }
 
 /// `pod/web-0: a restart of rung Pod`, or `of container app`.
 fn words(lookup: &Lookup, request: &PodRestart) -> String {
+    let rung = request.spec.rung();
+    if let Some(labels) = &request.spec.selector {
+        return format!("pods {}: a restart of rung {rung} as one", selector::format(labels));
+    }
     let pod = pod_of(lookup, request);
     match &request.spec.container_name {
         Some(container) => format!("pod/{pod}: a restart of container {container}"),
-        None => format!("pod/{pod}: a restart of rung {}", request.spec.rung()),
+        None => format!("pod/{pod}: a restart of rung {rung}"),
+    }
+}
+
+/// The pod or pods of a request, as what is waited for names them.
+pub(super) fn target_of(lookup: &Lookup, request: &PodRestart) -> String {
+    match &request.spec.selector {
+        Some(labels) => format!("pods {} as one", selector::format(labels)),
+        None => format!("pod {}", pod_of(lookup, request)),
     }
 }
 

@@ -10,7 +10,7 @@ use rekindle_types::Tick;
 use rekindle_types::pods::{is_finished, is_ready};
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus, PodRestartStep};
 
-use super::ahead::pod_of;
+use super::ahead::{pod_of, target_of};
 use super::screen::ProgressScreen;
 use super::wait::until;
 use crate::target::Lookup;
@@ -35,7 +35,7 @@ pub(super) async fn restart(
 ) -> anyhow::Result<FollowResult> {
     let pod = pod_of(lookup, asked);
     let namespace = asked.namespace().unwrap_or_default();
-    screen.waiting(format!("restarting pod {pod}"));
+    screen.waiting(format!("restarting {}", target_of(lookup, asked)));
     let restarts = Api::namespaced(lookup.client.clone(), &namespace);
     match ended(&restarts, asked, screen).await? {
         PodRestartPhase::Succeeded => {}

@@ -1,4 +1,5 @@
-//! `rekindle restart`: a PodRestart for each pod of a target, one after the other, and how it goes.
+//! `rekindle restart`: a PodRestart for each pod of a target, one after the other, or one for all of
+//! them together, and how it goes.
 
 mod ahead;
 mod follow;
@@ -8,6 +9,7 @@ mod screen;
 mod select;
 #[cfg(test)]
 mod testing;
+mod together;
 mod wait;
 
 use std::cell::Cell;
@@ -87,6 +89,9 @@ async fn restart(
     left: &Cell<usize>,
     printed: &RestartOutputLines,
 ) -> anyhow::Result<ExitCode> {
+    if args.together {
+        return together::restart(args, lookup, printed).await;
+    }
     let pods = select::pods(args, lookup, printed).await?;
     let together = match pods.len() {
         0 => {
@@ -190,8 +195,7 @@ async fn ask(
 ) -> anyhow::Result<FollowedRestart> {
     let namespace = request.namespace().unwrap_or_default();
     let restarts: Api<PodRestart> = Api::namespaced(lookup.client.clone(), &namespace);
-    let pod = &request.spec.pod_name;
-    let asking = || format!("ask for a restart of pod {pod:?}");
+    let asking = || ahead::asking(request);
     let asked = match (restarts.create(&PostParams::default(), request).await, &args.name) {
         (Ok(created), _) => created,
         (Err(kube::Error::Api(answer)), Some(_)) if answer.reason == "AlreadyExists" => {
@@ -216,7 +220,7 @@ async fn ask(
 fn asks_for_the_same(there: &PodRestart, request: &PodRestart) -> bool {
     let asked = |restart: &PodRestart| {
         let spec = &restart.spec;
-        let of = (spec.pod_name.clone(), spec.container_name.clone());
+        let of = (spec.pod_name.clone(), spec.container_name.clone(), spec.selector.clone());
         (of, spec.rung(), spec.grace_seconds())
     };
     let replacement = there.status.as_ref().and_then(|status| status.replacement.as_ref());
@@ -252,22 +256,28 @@ fn request(args: &Restart, pod: &Pod, together: RestartBatch) -> PodRestart {
         spec: PodRestartSpec {
             pod_uid: pod.uid(),
             pod_name,
-            rung: Some(match args.rung {
-                RungArg::Container => Rung::Container,
-                RungArg::Containers => Rung::Containers,
-                RungArg::Pod => Rung::Pod,
-                RungArg::Recreate => Rung::Recreate,
-                RungArg::Reschedule => Rung::Reschedule,
-                RungArg::Rollback => Rung::Rollback,
-            }),
             container_name: args.container.clone(),
-            empty_dirs: None,
-            reason: args.reason.clone(),
-            grace_period_seconds: args.grace_period.filter(|seconds| *seconds >= 0),
-            fast: args.fast.then_some(true),
-            ttl_seconds_after_finished: args.ttl.map(seconds),
-            ..Default::default()
+            ..spec_of(args)
         },
+        ..Default::default()
+    }
+}
+
+/// What the arguments say of a request, whichever pods it is for.
+fn spec_of(args: &Restart) -> PodRestartSpec {
+    PodRestartSpec {
+        rung: Some(match args.rung {
+            RungArg::Container => Rung::Container,
+            RungArg::Containers => Rung::Containers,
+            RungArg::Pod => Rung::Pod,
+            RungArg::Recreate => Rung::Recreate,
+            RungArg::Reschedule => Rung::Reschedule,
+            RungArg::Rollback => Rung::Rollback,
+        }),
+        reason: args.reason.clone(),
+        grace_period_seconds: args.grace_period.filter(|seconds| *seconds >= 0),
+        fast: args.fast.then_some(true),
+        ttl_seconds_after_finished: args.ttl.map(seconds),
         ..Default::default()
     }
 }
@@ -316,6 +326,7 @@ mod tests {
             (json!({"gracePeriodSeconds": 6}), json!({}), false),
             (json!({"gracePeriodSeconds": null}), json!({}), false),
             (json!({"containerName": "app"}), json!({}), false),
+            (json!({"selector": {"matchLabels": {"app": "web"}}}), json!({}), false),
             (json!({"reason": "another word for it"}), json!({}), true),
         ] {
             let mut there = asked.clone();

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rekindle_pod::RestartRequest;
+use rekindle_pod::{RestartReport, RestartRequest};
 use rekindle_pod_driver::{Existence, deletion_grace_seconds};
 use rekindle_runtime::Runtime;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase};
@@ -159,7 +159,9 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
                     }
                     Some(WorkerInput::Evict(..)) => {} // it is over
                     Some(WorkerInput::Vanished(loss)) => self.driver.object_vanished(self.now(), loss),
-                    Some(WorkerInput::Restart(restart)) => self.refuse(&restart),
+                    Some(
+                        WorkerInput::Restart(restart) | WorkerInput::RestartReleased(restart),
+                    ) => self.refuse(&restart),
                     Some(WorkerInput::RestartForgotten(id)) => self.restarts.forget(&id),
                     // late: nothing runs here any more
                     Some(WorkerInput::Runtime(_) | WorkerInput::Resources { .. }) => {}
@@ -179,9 +181,9 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
         if !is_settled(restart) && self.restarts.register(&request.id, restart.clone()) {
             let phase = self.driver.core().status().phase.clone().unwrap_or_default();
             let message = format!("pod {} has finished (phase {phase})", self.pod_ref);
-            let now = self.node.clock.now();
-            let (shown_as, phase) = (self.shown_by.uid(&self.pod_ref), PodRestartPhase::Refused);
-            self.restarts.report(&request.id, shown_as.as_deref(), phase, message, now);
+            let (id, phase) = (request.id, PodRestartPhase::Refused);
+            let at = self.node.clock.now();
+            self.report(RestartReport { id, phase, message, at, is_held: false });
         }
     }
 }

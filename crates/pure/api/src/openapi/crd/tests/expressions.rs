@@ -172,7 +172,12 @@ fn every_expression_is_one_and_is_known_here() {
             "podrestarts.spec",
             "podrestarts.spec",
             "podrestarts.spec",
+            "podrestarts.spec",
+            "podrestarts.spec",
+            "podrestarts.spec",
+            "podrestarts.spec",
             "podrestarts.spec.avoidNodeFor",
+            "podrestarts.spec.selector",
             "podrestarts.status",
         ]
     );
@@ -194,6 +199,40 @@ fn spans_are_as_long_as_ours() {
             assert_eq!(refused.is_empty(), may_be, "{span}: {refused:?}");
         }
     }
+}
+
+#[test]
+fn a_request_is_for_one_pod_or_for_a_group() {
+    let schema = schema("podrestarts");
+    let labels = json!({"matchLabels": {"job": "train"}});
+    let mut tried = BTreeSet::new();
+    for pod in [None, Some("web-0")] {
+        for selector in [None, Some(json!({})), Some(labels.clone())] {
+            for (field, value) in [
+                ("reason", "neither matters"),
+                ("podUID", "1"),
+                ("memberOf", "train"),
+                ("containerName", "app"),
+            ] {
+                for rung in Rung::ALL.map(Some).into_iter().chain([None]) {
+                    let mut spec = json!({field: value});
+                    for (name, value) in [
+                        ("podName", pod.map(|pod| json!(pod))),
+                        ("selector", selector.clone()),
+                        ("rung", rung.map(|rung| json!(rung))),
+                    ] {
+                        if let Some(value) = value {
+                            spec[name] = value;
+                        }
+                    }
+                    let object = json!({"metadata": {"name": "again"}, "spec": spec});
+                    tried.extend(agree::<PodRestart>(&schema, &object));
+                }
+            }
+        }
+    }
+    let fields = ["containerName", "memberOf", "podName", "podUID", "rung", "selector"];
+    assert_eq!(tried, fields.map(|field| format!(".spec.{field}")).into());
 }
 
 #[test]
