@@ -115,6 +115,49 @@ fn each_rung_throws_away_what_it_says_and_keeps_the_rest() {
     engine.wait_for_event("subject", "PodRestarting", "a test");
 }
 
+/// It notes each start, its hook and its signal in a file of the host.
+fn noting_pod(notes: &std::path::Path) -> String {
+    format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata: {{name: noting}}
+spec:
+  terminationGracePeriodSeconds: 300
+  containers:
+  - name: app
+    image: localhost/host
+    command: [sh, -c, 'trap \"echo signal >> /notes/file; exit 0\" TERM; echo start >> /notes/file; touch /up; while :; do sleep 0.05; done']
+    lifecycle:
+      postStart: {{exec: {{command: [sh, -c, 'until test -e /up; do sleep 0.05; done']}}}}
+      preStop: {{exec: {{command: [sh, -c, 'echo hook >> /notes/file']}}}}
+    volumeMounts: [{{name: notes, mountPath: /notes}}]
+  volumes: [{{name: notes, hostPath: {{path: {}, type: Directory}}}}]
+",
+        notes.display()
+    )
+}
+
+#[test]
+fn a_fast_restart_runs_no_hook_sends_no_signal_and_waits_for_no_grace() {
+    let engine = Engine::start();
+    let notes = tempfile::tempdir().unwrap();
+    engine.apply(&noting_pod(notes.path()));
+    engine.wait_ready("noting");
+    let noted = || std::fs::read_to_string(notes.path().join("file")).unwrap();
+    let run = |arguments: &[&str]| {
+        let output = engine.rekindle(&[&["restart", "pod/noting", "--wait"], arguments].concat());
+        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    };
+    run(&["--fast"]);
+    assert_eq!(noted(), "start\nstart\n");
+    run(&["--rung", "containers"]);
+    assert_eq!(noted(), "start\nstart\nhook\nsignal\nstart\n", "without it they are asked");
+    let refused = engine.rekindle(&["restart", "pod/noting", "--fast", "--rung", "pod"]);
+    let said = text(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("on the rung Containers"), "{said}");
+}
+
 #[test]
 fn a_pod_restart_object_is_carried_out_once_and_tells_how_it_went() {
     let engine = Engine::start();
