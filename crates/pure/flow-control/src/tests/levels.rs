@@ -123,6 +123,27 @@ fn levels_lend_what_they_do_not_use_and_get_it_back_first() {
     bench.drain();
 }
 
+/// Else narrow requests of a borrower would take each seat that comes back.
+#[test]
+fn a_wide_request_gets_lent_seats_back_before_borrowers_take_them() {
+    let lender = sharing(queueing("lender", 10, (4, 1, 50)), 50, Some(0));
+    let borrower = sharing(queueing("borrower", 10, (4, 1, 50)), 0, Some(50));
+    let mut bench = LevelBench::new(25, &[lender, borrower]);
+    for flow in 0..30 {
+        bench.arrive("borrower", flow, 1);
+    }
+    for flow in 100..105 {
+        bench.arrive("lender", flow, 1);
+    }
+    bench.arrive("lender", 105, 3);
+    for (borrowed, lent) in [(14, 5), (13, 5), (12, 8)] {
+        bench.finish(0);
+        assert_eq!(bench.figures("borrower").used_seats, borrowed);
+        assert_eq!(bench.figures("lender").used_seats, lent);
+    }
+    bench.drain();
+}
+
 #[test]
 fn changed_objects_act_at_once_and_keep_what_waits() {
     let narrow = queueing("level", 1, (1, 1, 50));
