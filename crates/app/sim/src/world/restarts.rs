@@ -54,8 +54,14 @@ impl World {
             let members = holding(group, GroupRestartStage::Stopping)?;
             let member = { members }.find(|member| member.pod_uid == uid)?;
             let request = pod.requests.get(member.request_uid.as_deref()?)?;
-            let is_over = request.status.phase.is_some_and(PodRestartPhase::is_final);
-            (request.status.stopped_at.is_some() && !is_over).then(|| {
+            let runs_too_early = match request.status.phase {
+                Some(PodRestartPhase::Succeeded) => true,
+                Some(PodRestartPhase::Running) | None => request.status.stopped_at.is_some(),
+                Some(
+                    PodRestartPhase::Failed | PodRestartPhase::Refused | PodRestartPhase::Withdrawn,
+                ) => false,
+            };
+            runs_too_early.then(|| {
                 let name = &member.pod_name;
                 format!("P21: Pod {name} runs {} before its group has stopped", key.name.0)
             })

@@ -6,5 +6,6 @@ mod cron_jobs;
 mod crowds;
 mod examples;
 mod leaders;
+mod restart_groups;
 mod scenarios;
 mod world;

@@ -535,3 +535,39 @@ fn listed(mut texts: Vec<String>) -> String {
     let first = texts.join(", ");
     if surplus == 0 { first } else { format!("{first} and {surplus} more") }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn view(pods: usize) -> ClusterView {
+        let mut view = ClusterView::new();
+        for number in 0..pods {
+            let name = format!("worker-{number}");
+            let pod: HeldPod = serde_json::from_value(json!({
+                "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": {"job": "train"}},
+                "spec": {"nodeName": "n", "containers": []},
+            }))
+            .unwrap();
+            view.apply(pod.into());
+        }
+        view
+    }
+
+    #[test]
+    fn a_group_has_a_limited_number_of_members_and_is_not_cut_to_it() {
+        let group: PodRestart = serde_json::from_value(json!({
+            "metadata": {"name": "again", "namespace": "shop"},
+            "spec": {"selector": {"matchLabels": {"job": "train"}}},
+        }))
+        .unwrap();
+        let members = members_of(&view(GROUP_MEMBERS_MAX), &group).unwrap();
+        assert_eq!(members.len(), GROUP_MEMBERS_MAX);
+        let names: BTreeSet<_> = members.iter().map(|member| &member.request_name).collect();
+        assert_eq!(names.len(), GROUP_MEMBERS_MAX, "each has a request of its own");
+        let refused = members_of(&view(GROUP_MEMBERS_MAX + 1), &group).unwrap_err();
+        assert_eq!(refused, "501 pods have the labels job=train: a group has at most 500");
+    }
+}
