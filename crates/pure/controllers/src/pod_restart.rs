@@ -2,11 +2,11 @@
 //! clears away old ones.
 //!
 //! A request that names no pod, or one that does not exist, has another UID or is on no node is
-//! Refused here. Restarts in place are the node's to answer; Recreate, Reschedule ([`replace`]) and
-//! Rollback ([`rollback`]) are carried out here, and so are groups ([`group`]). A request that is not finished by its deadline is
-//! Failed. A finished one is deleted when its time after the finish is over (ten minutes, if it
-//! says nothing else), unless a ledger still has to read it, a node is avoided because of it, or it
-//! has the only copy of a pod ([`kept`]).
+//! Refused here. Restarts in place are the node's to answer; Recreate, Reschedule ([`replace`])
+//! and Rollback ([`rollback`]) are carried out here, and so are groups ([`group`]). A request that
+//! is not finished by its deadline is Failed. A finished one is deleted when its time after the
+//! finish is over (ten minutes, if it says nothing else), unless a ledger still has to read it, a
+//! node is avoided because of it, or it has the only copy of a pod ([`kept`]).
 
 mod budgets;
 mod elsewhere;

@@ -1,5 +1,5 @@
-//! Pods that are restarted as one: all of them stop before any starts again, also when the engine is
-//! killed meanwhile.
+//! Pods that are restarted as one: all of them stop before any starts again, also when the engine
+//! is killed between.
 use rekindle_testkit::{Engine, TIMEOUT, text};
 use serde_json::Value;
 

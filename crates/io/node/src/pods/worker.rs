@@ -507,8 +507,8 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
         }
     }
 
-    /// The group is over, or all of it has stopped. A request that an earlier agent has taken up goes
-    /// on; one that was not begun by now is not begun any more.
+    /// The group is over, or all of it has stopped. A request that an earlier agent has taken up
+    /// goes on; one that was not begun by now is not begun any more.
     fn release(&mut self, restart: &Arc<PodRestart>) {
         let Some(request) = RestartRequest::from_restart(restart) else { return };
         let id = request.id.clone();

@@ -13,10 +13,10 @@ use super::{
     fast_restart, schema_rules,
 };
 
-/// PodRestart asks for one restart of one pod, or of the pods that a selector matches as one. A user
-/// creates it (or `rekindle restart` does), and so does the ladder. It is carried out once:
-/// Container, Containers and Pod by the node that runs the pod, Recreate, Reschedule and Rollback by
-/// the operator. Status tells how it went.
+/// PodRestart asks for one restart of one pod, or of the pods that a selector matches as one. A
+/// user creates it (or `rekindle restart` does), and so does the ladder. It is carried out once:
+/// Container, Containers and Pod by the node that runs the pod, Recreate, Reschedule and Rollback
+/// by the operator. Status tells how it went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "dev.rekindle.v1alpha1.PodRestart", extend("required" = ["spec"]))]
@@ -171,10 +171,11 @@ pub struct PodRestartSpec {
     pub fast: Option<bool>,
     /// Seconds by which it has to be done, at least 1. Of a restart in place they count from its
     /// creation: it is not begun any more then, and what was begun goes on; default: 600 and the
-    /// pod's grace period. Of a group they count for the whole. Of Recreate and Reschedule they count from the eviction until the new
-    /// pod is ready, and also end a request that a budget has held back for so long; default: 600
-    /// and the pod's grace period, and no end while a budget holds it back. A request that fails
-    /// with a pod without a controller still to be created again goes on trying.
+    /// pod's grace period. Of a group they count for the whole. Of Recreate and Reschedule they
+    /// count from the eviction until the new pod is ready, and also end a request that a budget
+    /// has held back for so long; default: 600 and the pod's grace period, and no end while a
+    /// budget holds it back. A request that fails with a pod without a controller still to be
+    /// created again goes on trying.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 2147483647))]
     pub deadline_seconds: Option<i64>,

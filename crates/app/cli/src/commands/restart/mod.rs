@@ -1,5 +1,5 @@
-//! `rekindle restart`: a PodRestart for each pod of a target, one after the other, or one for all of
-//! them together, and how it goes.
+//! `rekindle restart`: a PodRestart for each pod of a target, one after the other, or one for all
+//! of them together, and how it goes.
 
 mod ahead;
 mod follow;
