@@ -176,6 +176,7 @@ fn every_expression_is_one_and_is_known_here() {
             "podrestarts.spec",
             "podrestarts.spec",
             "podrestarts.spec",
+            "podrestarts.spec",
             "podrestarts.spec.avoidNodeFor",
             "podrestarts.spec.selector",
             "podrestarts.status",
@@ -285,6 +286,7 @@ fn what_belongs_to_another_rung_is_refused_at_its_field() {
         ("emptyDirs", json!("Keep"), Rung::Pod),
         ("avoidNodeFor", json!("1h"), Rung::Reschedule),
         ("containerName", json!("app"), Rung::Container),
+        ("fast", json!(true), Rung::Containers),
     ];
     for (field, value, belongs_to) in &given {
         for rung in Rung::ALL {
@@ -294,7 +296,7 @@ fn what_belongs_to_another_rung_is_refused_at_its_field() {
             let expected: Vec<String> =
                 (rung != *belongs_to).then(|| format!(".spec.{field}")).into_iter().collect();
             assert_eq!(Vec::from_iter(refused), expected, "{rung} {field}");
-            if *field != "containerName" {
+            if !["containerName", "fast"].contains(field) {
                 let refused = agree::<RestartLadder>(&ladders, &ladder(json!({"rungs": [spec]})));
                 assert_eq!(refused.is_empty(), rung == *belongs_to, "{rung} {field}: {refused:?}");
             }
@@ -303,6 +305,9 @@ fn what_belongs_to_another_rung_is_refused_at_its_field() {
         let refused = agree::<PodRestart>(&restarts, &restart(json!({(*field): value})));
         assert_eq!(refused.is_empty(), *belongs_to == Rung::Pod, "{field}: {refused:?}");
     }
+    let slow = json!({"rung": "Containers", "fast": true, "gracePeriodSeconds": 5});
+    let refused = agree::<PodRestart>(&restarts, &restart(slow));
+    assert_eq!(Vec::from_iter(refused), [".spec.fast"]);
 }
 
 #[test]
