@@ -1,11 +1,10 @@
 //! One HTTP request in, one HTTP response out.
 //!
 //! ```text
-//!   who asks? -> a share of the limits -> may they? -> the body -> a seat -> the core -> the answer
-//!   401, 429     429                      403          413, 429    429       | heavy: on a pool
-//!                                                                            | thread
-//!                                                                            | asks webhooks,
-//!                                                                            | begins again
+//!   who asks? -> a share of the limits -> may they? -> the body -> a seat -> the core -> answer
+//!   401, 429     429                      403          413, 429    429       |
+//!                                                    heavy: on a pool thread +
+//!                                            asks webhooks, and begins again +
 //! ```
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,8 @@
 //! Groups: PodRestarts with a selector, which restart their pods as one.
 //!
 //! ```text
-//!  (new) ── members fixed ──► Gathering ── each has its request ──► Stopping ── all stopped ──► Starting
+//!  (new) -- members fixed --> Gathering -- each has its request --> Stopping
+//!                                            all have stopped --> Starting
 //! ```
 //! Each member has a PodRestart of its own, which its node carries out. Nodes wait for the stage:
 //! they stop nothing before Stopping and start nothing again before Starting, or the end of the

@@ -2,9 +2,10 @@
 //! gets a PodRestart of its own with `spec.memberOf`, which its node carries out.
 //!
 //! ```text
-//!  Gathering ── each member has its request ──► Stopping ── all have stopped ──► Starting ──► over
-//!      │ overlaps another group: Refused            │ deadline: Failed               │ Succeeded,
-//!      ▼                                            ▼                                ▼ or Failed
+//!  Gathering -- each member has its request --> Stopping -- all have stopped --> Starting --> over
+//!      | overlaps another group: Refused            | deadline: Failed               | Succeeded,
+//!      v                                            v                                v or Failed
+//!     over                                         over
 //! ```
 //! Nodes begin a member's request in the stage Stopping and no earlier. They start nothing of it
 //! again before the stage Starting, or the end of the group.
