@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
     AWSElasticBlockStoreVolumeSource, AzureDiskVolumeSource, FCVolumeSource, FlockerVolumeSource,
-    GCEPersistentDiskVolumeSource, NFSVolumeSource, QuobyteVolumeSource,
+    GCEPersistentDiskVolumeSource, NFSVolumeSource, PhotonPersistentDiskVolumeSource,
+    PortworxVolumeSource, QuobyteVolumeSource, VsphereVirtualDiskVolumeSource,
 };
 
 use rekindle_types::validation::numbers;
@@ -25,6 +26,41 @@ use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, items, names, text};
 
 const QUOBYTE_TENANT_MAX: usize = 64;
+
+/// The sources that are the same in both.
+struct SharedSources<'v> {
+    gce_disk: Option<&'v GCEPersistentDiskVolumeSource>,
+    aws_disk: Option<&'v AWSElasticBlockStoreVolumeSource>,
+    azure_disk: Option<&'v AzureDiskVolumeSource>,
+    nfs: Option<&'v NFSVolumeSource>,
+    flocker: Option<&'v FlockerVolumeSource>,
+    quobyte: Option<&'v QuobyteVolumeSource>,
+    fibre_channel: Option<&'v FCVolumeSource>,
+    vsphere: Option<&'v VsphereVirtualDiskVolumeSource>,
+    photon: Option<&'v PhotonPersistentDiskVolumeSource>,
+    portworx: Option<&'v PortworxVolumeSource>,
+}
+
+impl SharedSources<'_> {
+    /// What is wrong with the source of this name; none if it is not one of these.
+    fn errors(&self, source: &str, field: &Path) -> Option<Vec<FieldError>> {
+        let at = field.child(source);
+        match source {
+            // as upstream calls it there
+            "gcePersistentDisk" => Some(gce_disk(self.gce_disk?, &field.child("persistentDisk"))),
+            "awsElasticBlockStore" => Some(aws_disk(self.aws_disk?, &at)),
+            "azureDisk" => Some(azure_disk(self.azure_disk?, &at)),
+            "nfs" => Some(nfs(self.nfs?, &at)),
+            "flocker" => Some(flocker(self.flocker?, &at)),
+            "quobyte" => Some(quobyte(self.quobyte?, &at)),
+            "fc" => Some(fibre_channel(self.fibre_channel?, &at)),
+            "vsphereVolume" => Some(required(&at, &[("volumePath", &self.vsphere?.volume_path)])),
+            "photonPersistentDisk" => Some(required(&at, &[("pdID", &self.photon?.pd_id)])),
+            "portworxVolume" => Some(required(&at, &[("volumeID", &self.portworx?.volume_id)])),
+            _ => None,
+        }
+    }
+}
 
 /// Texts that must be there, by the names of their fields.
 fn required(field: &Path, texts: &[(&str, &str)]) -> Vec<FieldError> {

@@ -7,8 +7,7 @@ use k8s_openapi::api::core::v1::{
 
 use super::iscsi::{self, IscsiHolder, IscsiTarget};
 use super::{
-    aws_disk, azure_disk, fibre_channel, flex_volume, flocker, gce_disk, monitors, nfs, quobyte,
-    required, set_azure_disk_defaults, storageos, warning,
+    SharedSources, flex_volume, monitors, required, set_azure_disk_defaults, storageos, warning,
 };
 use crate::kinds::defaults;
 use crate::kinds::storage::csi_driver;
@@ -43,22 +42,12 @@ pub(crate) fn errors(
 ) -> Vec<FieldError> {
     let at = field.child(source);
     let errors = match source {
-        "gcePersistentDisk" => {
-            let at = field.child("persistentDisk"); // as upstream calls it there
-            spec.gce_persistent_disk.as_ref().map(|source| gce_disk(source, &at))
-        }
-        "awsElasticBlockStore" => {
-            spec.aws_elastic_block_store.as_ref().map(|source| aws_disk(source, &at))
-        }
         "glusterfs" => spec.glusterfs.as_ref().map(|source| glusterfs(source, &at)),
-        "flocker" => spec.flocker.as_ref().map(|source| flocker(source, &at)),
-        "nfs" => spec.nfs.as_ref().map(|source| nfs(source, &at)),
         "rbd" => spec.rbd.as_ref().map(|source| {
             let mut errors: Vec<_> = monitors(&source.monitors, &at).into_iter().collect();
             errors.extend(required(&at, &[("image", &source.image)]));
             errors
         }),
-        "quobyte" => spec.quobyte.as_ref().map(|source| quobyte(source, &at)),
         "cephfs" => {
             spec.cephfs.as_ref().map(|source| monitors(&source.monitors, &at).into_iter().collect())
         }
@@ -68,25 +57,11 @@ pub(crate) fn errors(
             errors.extend(source.secret_ref.iter().flat_map(|secret| named_secret(secret, &at)));
             errors
         }),
-        "fc" => spec.fc.as_ref().map(|source| fibre_channel(source, &at)),
         "flexVolume" => spec
             .flex_volume
             .as_ref()
             .map(|source| flex_volume(&source.driver, source.options.as_ref(), &at)),
         "azureFile" => spec.azure_file.as_ref().map(|source| azure_file(source, &at)),
-        "vsphereVolume" => spec
-            .vsphere_volume
-            .as_ref()
-            .map(|source| required(&at, &[("volumePath", &source.volume_path)])),
-        "photonPersistentDisk" => spec
-            .photon_persistent_disk
-            .as_ref()
-            .map(|source| required(&at, &[("pdID", &source.pd_id)])),
-        "portworxVolume" => spec
-            .portworx_volume
-            .as_ref()
-            .map(|source| required(&at, &[("volumeID", &source.volume_id)])),
-        "azureDisk" => spec.azure_disk.as_ref().map(|source| azure_disk(source, &at)),
         "scaleIO" => spec.scale_io.as_ref().map(|source| {
             let name = text(source.volume_name.as_ref());
             let texts =
@@ -106,9 +81,24 @@ pub(crate) fn errors(
             errors
         }),
         "csi" => spec.csi.as_ref().map(|source| csi(source, &at)),
-        _ => None,
+        _ => shared(spec).errors(source, field),
     };
     errors.unwrap_or_default()
+}
+
+fn shared(spec: &PersistentVolumeSpec) -> SharedSources<'_> {
+    SharedSources {
+        gce_disk: spec.gce_persistent_disk.as_ref(),
+        aws_disk: spec.aws_elastic_block_store.as_ref(),
+        azure_disk: spec.azure_disk.as_ref(),
+        nfs: spec.nfs.as_ref(),
+        flocker: spec.flocker.as_ref(),
+        quobyte: spec.quobyte.as_ref(),
+        fibre_channel: spec.fc.as_ref(),
+        vsphere: spec.vsphere_volume.as_ref(),
+        photon: spec.photon_persistent_disk.as_ref(),
+        portworx: spec.portworx_volume.as_ref(),
+    }
 }
 
 /// What a client should know of a volume that no node mounts.

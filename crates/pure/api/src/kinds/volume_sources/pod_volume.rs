@@ -6,8 +6,7 @@ use k8s_openapi::api::core::v1::{
 
 use super::iscsi::{self, IscsiHolder, IscsiTarget};
 use super::{
-    aws_disk, azure_disk, fibre_channel, flex_volume, flocker, gce_disk, monitors, nfs, quobyte,
-    required, set_azure_disk_defaults, storageos, warning,
+    SharedSources, flex_volume, monitors, required, set_azure_disk_defaults, storageos, warning,
 };
 use crate::kinds::defaults;
 use crate::kinds::pod::validate::descending_path;
@@ -39,19 +38,10 @@ pub(crate) fn errors(source: &str, volume: &Volume, field: &Path) -> Vec<FieldEr
     let at = field.child(source);
     let errors = match source {
         "gitRepo" => volume.git_repo.as_ref().map(|source| git_repo(source, &at)),
-        "gcePersistentDisk" => {
-            let at = field.child("persistentDisk"); // as upstream calls it there
-            volume.gce_persistent_disk.as_ref().map(|source| gce_disk(source, &at))
-        }
-        "awsElasticBlockStore" => {
-            volume.aws_elastic_block_store.as_ref().map(|source| aws_disk(source, &at))
-        }
-        "nfs" => volume.nfs.as_ref().map(|source| nfs(source, &at)),
         "iscsi" => volume.iscsi.as_ref().map(|source| iscsi(source, (&volume.name, field), &at)),
         "glusterfs" => volume.glusterfs.as_ref().map(|source| {
             required(&at, &[("endpoints", &source.endpoints), ("path", &source.path)])
         }),
-        "flocker" => volume.flocker.as_ref().map(|source| flocker(source, &at)),
         "rbd" => volume.rbd.as_ref().map(|source| {
             let mut errors: Vec<_> = monitors(&source.monitors, &at).into_iter().collect();
             errors.extend(required(&at, &[("image", &source.image)]));
@@ -66,8 +56,6 @@ pub(crate) fn errors(source: &str, volume: &Volume, field: &Path) -> Vec<FieldEr
             .cephfs
             .as_ref()
             .map(|source| monitors(&source.monitors, &at).into_iter().collect()),
-        "quobyte" => volume.quobyte.as_ref().map(|source| quobyte(source, &at)),
-        "fc" => volume.fc.as_ref().map(|source| fibre_channel(source, &at)),
         "flexVolume" => volume
             .flex_volume
             .as_ref()
@@ -75,19 +63,6 @@ pub(crate) fn errors(source: &str, volume: &Volume, field: &Path) -> Vec<FieldEr
         "azureFile" => volume.azure_file.as_ref().map(|source| {
             required(&at, &[("secretName", &source.secret_name), ("shareName", &source.share_name)])
         }),
-        "vsphereVolume" => volume
-            .vsphere_volume
-            .as_ref()
-            .map(|source| required(&at, &[("volumePath", &source.volume_path)])),
-        "photonPersistentDisk" => volume
-            .photon_persistent_disk
-            .as_ref()
-            .map(|source| required(&at, &[("pdID", &source.pd_id)])),
-        "portworxVolume" => volume
-            .portworx_volume
-            .as_ref()
-            .map(|source| required(&at, &[("volumeID", &source.volume_id)])),
-        "azureDisk" => volume.azure_disk.as_ref().map(|source| azure_disk(source, &at)),
         "storageos" => volume.storageos.as_ref().map(|source| {
             let names = (source.volume_name.as_ref(), source.volume_namespace.as_ref());
             let mut errors = storageos(names.0, names.1, &at);
@@ -101,9 +76,24 @@ pub(crate) fn errors(source: &str, volume: &Volume, field: &Path) -> Vec<FieldEr
             required(&at, &texts)
         }),
         "csi" => volume.csi.as_ref().map(|source| csi(source, &at)),
-        _ => None,
+        _ => shared(volume).errors(source, field),
     };
     errors.unwrap_or_default()
+}
+
+fn shared(volume: &Volume) -> SharedSources<'_> {
+    SharedSources {
+        gce_disk: volume.gce_persistent_disk.as_ref(),
+        aws_disk: volume.aws_elastic_block_store.as_ref(),
+        azure_disk: volume.azure_disk.as_ref(),
+        nfs: volume.nfs.as_ref(),
+        flocker: volume.flocker.as_ref(),
+        quobyte: volume.quobyte.as_ref(),
+        fibre_channel: volume.fc.as_ref(),
+        vsphere: volume.vsphere_volume.as_ref(),
+        photon: volume.photon_persistent_disk.as_ref(),
+        portworx: volume.portworx_volume.as_ref(),
+    }
 }
 
 /// What a client should know of a volume that no node mounts.
