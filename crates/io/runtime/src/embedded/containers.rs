@@ -15,10 +15,11 @@ use rekindle_types::{ContainerUser, Tick};
 use super::layout;
 use super::limits;
 use super::link::{AwaitedAnswer, CallError, ShimLink};
+use super::oom_watch::{self, KillsBefore};
 use super::plan::{self, PlanContext, PlanError};
 use super::records::{RecordLine, SlotRecord};
 use super::sandbox::{EmbeddedSandbox, SandboxContainer};
-use super::{SharedRuntime, ahead, blocking, contact, janitor, oom_watch};
+use super::{SharedRuntime, ahead, blocking, contact, janitor};
 use crate::blocking::may_run_here;
 use crate::error::{Cause, ImageErrorKind, RuntimeError};
 use crate::image::{ResolvedImage, UpperKind};
@@ -175,7 +176,7 @@ async fn made(
     ahead::get_ready(shared, &home.sandbox, &home.slot, record.key.attempt, next);
     match prepared {
         Ok(prepared) => {
-            oom_watch::begin(shared, &home.sandbox, &home.slot);
+            oom_watch::begin(shared, &home.sandbox, &home.slot, KillsBefore::None);
             Ok(identified(home, record, prepared))
         }
         Err(error) => {

@@ -27,8 +27,22 @@ struct OomWatch {
     notices: AsyncFd<OwnedFd>,
 }
 
+/// Which kills a watch does not tell of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KillsBefore {
+    /// None: the container is new, and may have been started before the watch looks.
+    None,
+    /// Those that are counted when the watch begins: an earlier agent has told of them.
+    Counted,
+}
+
 /// Watches a container as long as its cgroup stands. One that cannot be watched runs all the same.
-pub(crate) fn begin(shared: &Arc<SharedRuntime>, sandbox: &Arc<EmbeddedSandbox>, slot: &str) {
+pub(crate) fn begin(
+    shared: &Arc<SharedRuntime>,
+    sandbox: &Arc<EmbeddedSandbox>,
+    slot: &str,
+    before: KillsBefore,
+) {
     let notices = match shared.cgroups.oom_notices(&sandbox.key, slot) {
         Ok(Some(notices)) => notices,
         Ok(None) => return,
@@ -50,13 +64,18 @@ pub(crate) fn begin(shared: &Arc<SharedRuntime>, sandbox: &Arc<EmbeddedSandbox>,
     };
     let (shared, sandbox) = (Arc::downgrade(shared), Arc::downgrade(sandbox));
     let watch = OomWatch { shared, sandbox, slot: slot.to_owned(), notices };
-    tokio::spawn(watch.run());
+    tokio::spawn(watch.run(before));
 }
 
 impl OomWatch {
-    async fn run(self) {
-        let Some(mut told) = self.kills().await else { return };
-        while self.notice().await.is_ok() {
+    async fn run(self, before: KillsBefore) {
+        let Some(mut counted) = self.kills().await else { return };
+        let mut told = match before {
+            KillsBefore::None => 0,
+            KillsBefore::Counted => counted,
+        };
+        // of a kill before the watch began there is no notice
+        while counted > told || self.notice().await.is_ok() {
             tokio::time::sleep(SETTLE).await;
             // its cgroup has gone, of which the kernel tells as well
             let (Some(kills), Some(sandbox)) = (self.kills().await, self.sandbox.upgrade()) else {
@@ -65,7 +84,7 @@ impl OomWatch {
             if kills > told {
                 sandbox.note_oom_kills(&self.slot);
             }
-            told = kills;
+            (told, counted) = (kills, kills);
         }
     }
 

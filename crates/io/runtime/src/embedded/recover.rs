@@ -9,10 +9,11 @@ use rekindle_shim::protocol::{ContainerReport, SandboxPhase, ShimAnswer, ShimReq
 
 use super::contact;
 use super::link::ShimLink;
+use super::oom_watch::{self, KillsBefore};
 use super::records::{self, RecordFile, SandboxRecords, SlotRecord};
 use super::sandbox::{EmbeddedSandbox, SandboxLifecycle, SandboxTraits};
 use super::spares::UnclaimedShim;
-use super::{SharedRuntime, blocking, containers, janitor, oom_watch, spares, trash, unavailable};
+use super::{SharedRuntime, blocking, containers, janitor, spares, trash, unavailable};
 use crate::error::RuntimeError;
 use crate::spec::SandboxKey;
 
@@ -128,7 +129,7 @@ async fn recover_sandbox(
                 sandbox.catch_up(&state.containers);
             }
             for (slot, _) in sandbox.live_containers() {
-                oom_watch::begin(shared, sandbox, &slot);
+                oom_watch::begin(shared, sandbox, &slot, KillsBefore::Counted);
             }
         }
         // It was never configured, and goes away now that nobody is connected: as if it had not
