@@ -20,7 +20,7 @@ use crate::api_services::{self, ServerAvailability, routing};
 use crate::audit_notes::AuditNotes;
 use crate::auth::token::SigningKey;
 use crate::auth::{AccessAttributes, ClientIdentity};
-use crate::call::{ApiCall, ObjectPart, WrittenVersion};
+use crate::call::{ApiCall, ObjectPart};
 use crate::certificates::{self, FollowedRequests, SignatureVerifier};
 use crate::custom::{self, ResumedDefinitions};
 use crate::discovery::{self, Discovery};
@@ -476,15 +476,7 @@ impl Api {
             return Err(ApiError::no_such_path());
         }
         if path.subresource == PROXY && entry.subresources.contains(&Subresource::Proxy) {
-            let call = ApiCall {
-                api: &self.shared,
-                entry,
-                path,
-                options,
-                request,
-                session,
-                written_in: WrittenVersion::Storage,
-            };
+            let call = ApiCall::new(&self.shared, entry, path, options, (request, session));
             return subresources::proxy::connect(&call);
         }
         let verb = verb.ok_or_else(ApiError::method_not_allowed)?;
@@ -495,15 +487,7 @@ impl Api {
         if path.is_watch {
             return self.serve_old_watch((request, session), (entry, path), options);
         }
-        let call = ApiCall {
-            api: &self.shared,
-            entry,
-            path,
-            options,
-            request,
-            session,
-            written_in: WrittenVersion::Storage,
-        };
+        let call = ApiCall::new(&self.shared, entry, path, options, (request, session));
         if path.subresource.is_empty() {
             // before anything is written
             call.form()?;
@@ -534,15 +518,7 @@ impl Api {
             let selected: Vec<&str> = selected.into_iter().filter(|s| !s.is_empty()).collect();
             options.field_selector = selected.join(",");
         }
-        let call = ApiCall {
-            api: &self.shared,
-            entry,
-            path: &path,
-            options,
-            request,
-            session,
-            written_in: WrittenVersion::Storage,
-        };
+        let call = ApiCall::new(&self.shared, entry, &path, options, (request, session));
         verbs::watch::watch(&call)
     }
 }

@@ -69,6 +69,18 @@ pub(crate) fn with_retries<T>(
 }
 
 impl<'a> ApiCall<'a> {
+    /// What is changed is stored in the version of the definition.
+    pub(crate) fn new(
+        api: &'a ApiShared,
+        entry: &'a Arc<KindEntry>,
+        path: &'a ResourcePath,
+        options: RequestOptions,
+        (request, session): (&'a ApiRequest, &'a AdmissionSession),
+    ) -> Self {
+        let written_in = WrittenVersion::Storage;
+        Self { api, entry, path, options, request, session, written_in }
+    }
+
     pub(crate) fn context(&self) -> RequestContext<'a> {
         RequestContext { now: self.request.now, identity: &self.request.identity }
     }
