@@ -4,6 +4,7 @@
 use k8s_openapi::api::core::v1::ContainerStateTerminated;
 use rekindle_diagnosis::{
     ContainerEnd, ContainerRestartPolicy, ContainerWait, RestartTerms, SandboxAtEnd, StartedBy,
+    TerminatedReason,
 };
 use rekindle_types::Tick;
 use rekindle_types::held::{HeldContainer, HeldContainerState, HeldContainerStatus, HeldPod};
@@ -257,6 +258,7 @@ impl<'a> ContainerView<'a> {
         let ended = match (running, terminated, before) {
             (Some(_), _, _) => count,
             (None, Some(_), _) => count + 1,
+            (None, None, Some(before)) if is_counted_unseen(before) => count,
             (None, None, Some(before)) if is_of_newest(before, status) => count + 1,
             (None, None, Some(_) | None) => count,
         };
@@ -305,6 +307,15 @@ impl<'a> ContainerView<'a> {
     fn own_restart_at(&self) -> Option<Tick> {
         self.waiting?.backoff_ends_at(self.last_end.as_ref()?)
     }
+}
+
+/// The kubelet has lost a container that ran, as after a restart that removed its sandbox. It counts
+/// the next start with this very status, and knows no times (`convertToAPIContainerStatuses`).
+fn is_counted_unseen(before: &ContainerStateTerminated) -> bool {
+    TerminatedReason::parse(before.reason.as_deref().unwrap_or_default())
+        == TerminatedReason::ContainerStatusUnknown
+        && before.started_at.is_none()
+        && before.finished_at.is_none()
 }
 
 /// A waiting container shows in `lastState` how its newest attempt ended, or, when a newer one is

@@ -4,7 +4,9 @@
 //! two ways: the attempt that ran when the restart was decided, or when its request was first seen
 //! waiting, is excused beforehand (`excusedAttempt` in the ledger); and an end is the restart's
 //! when the attempt had started before the restart began and ended while it was carried out. The
-//! second way is for restarts whose request was never seen waiting. What starts after a restart has
+//! second way is for restarts whose request was never seen waiting. On a cluster a restart of the
+//! whole pod removes the container from the runtime, so its end has no times for a while: it is the
+//! restart's if that goes on or has just ended. What starts after a restart has
 //! begun is on its own again: a pod that crashes before all its containers ran has failed, although
 //! its PodRestart is still Running.
 //!
@@ -16,11 +18,14 @@
 //! else is decided for it. One that was held back until it was given up has done nothing either,
 //! but it was an attempt: there is no sense in another one.
 
-use rekindle_diagnosis::ContainerEnd;
-use rekindle_types::Tick;
-use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, ReplacementStep};
+use rekindle_diagnosis::{ContainerEnd, TerminatedReason};
+use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, ReplacementStep, Rung};
+use rekindle_types::{Tick, TickDuration};
 
 use crate::budget::GIVEN_UP_AFTER;
+
+/// A kubelet looks at its pods every second, and may take some more to write what it saw.
+const UNSEEN_END_SHOWS_WITHIN: TickDuration = TickDuration::from_secs(10);
 
 /// The PodRestarts that are for this very pod.
 #[derive(Clone, Debug)]
@@ -139,11 +144,31 @@ impl<'a> PodRestartRequests<'a> {
 
     /// Whether this end of a container is one of theirs: see the module's text.
     pub(crate) fn account_for(&self, container: &str, end: &ContainerEnd<'_>) -> bool {
-        let (Some(started), Some(finished)) = (end.started_at, end.finished_at) else {
-            return false;
-        };
         let mut requests = self.list.iter();
-        requests.any(|request| request.has_ended(container, started, finished))
+        match (end.started_at, end.finished_at) {
+            (Some(started), Some(finished)) => {
+                requests.any(|request| request.has_ended(container, started, finished))
+            }
+            (_, None) | (None, _) => {
+                end.reason == TerminatedReason::ContainerStatusUnknown
+                    && requests.any(|request| self.has_removed(request, container))
+            }
+        }
+    }
+
+    /// Whether this one removes the sandbox of the container now, or did so a moment ago. The
+    /// runtime forgets the container with it, so the kubelet knows no times of its end.
+    fn has_removed(&self, request: &PodRestart, container: &str) -> bool {
+        let Some(status) = &request.status else { return false };
+        let is_recent = match &status.finished_at {
+            Some(over) => self.now.since(Tick::from(over)) < UNSEEN_END_SHOWS_WITHIN,
+            None => phase(request) == Some(PodRestartPhase::Running),
+        };
+        request.spec.rung() == Rung::Pod
+            && request.spec.concerns(container)
+            && status.started_at.is_some()
+            && !request.did_nothing()
+            && is_recent
     }
 }
 

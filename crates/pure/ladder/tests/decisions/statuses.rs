@@ -463,3 +463,45 @@ fn a_rung_that_was_held_back_waits_for_what_comes_of_a_restart_that_began_since(
     assert!(asks(&by_hand(100, "Failed")));
     assert!(now(200, Some(&held.ledger), &[], &room).action != LadderAction::None);
 }
+
+/// Seen on Kubernetes 1.36: a kubelet knows no times of a container that went with its sandbox. The
+/// operator first saw the request when an agent had begun it.
+#[test]
+fn what_a_restart_of_the_whole_pod_removes_on_a_cluster_is_no_failure() {
+    let policy = policy(json!([{"rung": "Container", "attempts": 1}, {"rung": "Pod"}]));
+    let app = |restarts, state, last| {
+        pod(
+            "Always",
+            &[(json!({"name": "app", "image": "app"}), status("app", restarts, state, last))],
+        )
+    };
+    let counted = json!({"podUID": "uid-1", "observed": [{"name": "app", "endedAttempts": 0}]});
+    let before: RestartLedgerStatus = typed(counted);
+    let unknown = json!({"terminated": {
+        "exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": null, "finishedAt": null,
+    }});
+    // the kubelet counts the next start already
+    let gone = app(1, json!({"waiting": {"reason": "ContainerCreating"}}), unknown);
+    let by_hand = |rung: &str, phase: &str, over: Option<u64>| -> PodRestart {
+        typed(json!({
+            "metadata": {"name": "by-hand", "namespace": "shop", "creationTimestamp": time(49)},
+            "spec": {"podName": "web-0", "rung": rung},
+            "status": {
+                "phase": phase, "podUID": "uid-1", "startedAt": time(50),
+                "finishedAt": over.map(time),
+            },
+        }))
+    };
+    let failures = |restart: &PodRestart, now: u64| {
+        look_among(&policy, &gone, Some(&before), &[restart], now).ledger.failures_total
+    };
+    assert_eq!(failures(&by_hand("Pod", "Running", None), 51), 0);
+    assert_eq!(failures(&by_hand("Pod", "Succeeded", Some(52)), 53), 0);
+    for (of_others, now) in [
+        (by_hand("Pod", "Succeeded", Some(52)), 70),
+        (by_hand("Containers", "Running", None), 51),
+        (by_hand("Pod", "Refused", Some(52)), 53),
+    ] {
+        assert_eq!(failures(&of_others, now), 1, "{of_others:?}");
+    }
+}
