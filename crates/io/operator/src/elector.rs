@@ -22,6 +22,7 @@ use tokio::time::timeout;
 
 use crate::Clock;
 use crate::in_term::LeaderTerm;
+use crate::leadership::{Leadership, LeadershipState};
 use crate::writer::PlanWriter;
 
 /// `source.component` of the events.
@@ -41,8 +42,10 @@ pub(crate) struct Elector {
     /// The term that the work runs in.
     term: Option<Term>,
     work: JoinSet<()>,
-    /// The leader that was told of in the log.
+    /// The leader that the log names.
     stands_by_for: Option<String>,
+    /// What monitoring sees.
+    leadership: Arc<Leadership>,
 }
 
 /// What came back.
@@ -61,7 +64,12 @@ enum ElectorWake {
 }
 
 impl Elector {
-    pub(crate) fn new(client: Client, clock: Clock, candidacy: Candidacy) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        clock: Clock,
+        candidacy: Candidacy,
+        leadership: Arc<Leadership>,
+    ) -> Self {
         Self {
             clock,
             api: Api::namespaced(client.clone(), &candidacy.lease.namespace),
@@ -73,6 +81,7 @@ impl Elector {
             term: None,
             work: JoinSet::new(),
             stands_by_for: None,
+            leadership,
         }
     }
 
@@ -150,7 +159,14 @@ impl Elector {
         W: Future<Output = ()> + Send + 'static,
     {
         let leads = self.candidate.leads((self.clock)()).cloned();
-        let holder = self.candidate.holder().filter(|holder| leads.is_none() && !holder.is_empty());
+        let holder = self.candidate.holder().filter(|holder| !holder.is_empty());
+        self.leadership.set(match (&leads, holder) {
+            (Some(_), _) => LeadershipState::Leads,
+            (None, Some(_)) => LeadershipState::StandsBy,
+            (None, None) => LeadershipState::Undecided,
+        });
+        // a lease of its own that is not yet confirmed, or that an earlier process left
+        let holder = holder.filter(|holder| leads.is_none() && *holder != self.identity());
         if holder.is_some() && holder != self.stands_by_for.as_deref() {
             tracing::info!(holder, "stands by");
             self.stands_by_for = holder.map(str::to_owned);

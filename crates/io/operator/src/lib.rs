@@ -18,6 +18,7 @@ mod elector;
 mod engine;
 mod feed;
 mod in_term;
+mod leadership;
 mod object_text;
 mod preview;
 mod report;
@@ -28,7 +29,9 @@ mod writer;
 
 use std::sync::Arc;
 
+use futures::future::OptionFuture;
 use kube::Client;
+pub use leadership::{Leadership, LeadershipState};
 pub use preview::{PreviewError, preview};
 pub use rekindle_controllers::NamespacedName;
 pub use rekindle_controllers::leader_election::{Candidacy, ElectionTiming, ElectionTimingError};
@@ -61,6 +64,8 @@ pub struct OperatorParts {
     pub nodes: NodeLifecycleSettings,
     /// Count what ladders do.
     pub figures: Arc<LadderFigures>,
+    /// Says whether this process leads.
+    pub leadership: Arc<Leadership>,
 }
 
 /// Runs until `stop` resolves, without asking whether anybody else does. Dropping the future stops
@@ -79,7 +84,30 @@ pub async fn run_elected(
     candidacy: Candidacy,
     stop: impl Future<Output = ()>,
 ) {
+    run_elected_with(parts, candidacy, None, stop).await;
+}
+
+/// As [`run_elected`]. While this candidate leads, it also tells `webhook` of exhausted ladders.
+pub async fn run_elected_with(
+    parts: OperatorParts,
+    candidacy: Candidacy,
+    webhook: Option<Arc<Webhook>>,
+    stop: impl Future<Output = ()>,
+) {
     let (client, clock) = (parts.client.clone(), Arc::clone(&parts.clock));
-    let act = move |in_term| engine::OperatorLoop::new(parts.clone(), Some(in_term)).run();
-    elector::Elector::new(client, clock, candidacy).run(act, stop).await;
+    let leadership = Arc::clone(&parts.leadership);
+    let act = move |in_term| {
+        let notices = webhook.clone().map(|webhook| {
+            let (client, clock) = (parts.client.clone(), Arc::clone(&parts.clock));
+            notify(client, clock, webhook, std::future::pending())
+        });
+        let decisions = engine::OperatorLoop::new(parts.clone(), Some(in_term)).run();
+        async move {
+            tokio::select! {
+                () = decisions => {}
+                Some(()) = OptionFuture::from(notices) => {}
+            }
+        }
+    };
+    elector::Elector::new(client, clock, candidacy, leadership).run(act, stop).await;
 }

@@ -309,8 +309,9 @@ impl<'a> ContainerView<'a> {
     }
 }
 
-/// The kubelet has lost a container that ran, as after a restart that removed its sandbox. It counts
-/// the next start with this very status, and knows no times (`convertToAPIContainerStatuses`).
+/// The kubelet has lost a container that ran, as after a restart that removed its sandbox. It
+/// counts the next start with this very status, and knows no times
+/// (`convertToAPIContainerStatuses`).
 fn is_counted_unseen(before: &ContainerStateTerminated) -> bool {
     TerminatedReason::parse(before.reason.as_deref().unwrap_or_default())
         == TerminatedReason::ContainerStatusUnknown

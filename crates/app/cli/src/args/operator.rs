@@ -1,11 +1,12 @@
 //! The ladder on a cluster: the operator and its report.
 
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use rekindle_operator::LadderMode;
 
-use super::{ApiAccess, LadderArgs, LeaderElection};
+use super::{ApiAccess, ExhaustedWebhook, LadderArgs, LeaderElection};
 
 /// `rekindle operator`.
 #[derive(Args, Clone, Debug)]
@@ -31,9 +32,43 @@ pub struct OperatorArgs {
     pub ladder: LadderArgs,
     #[command(flatten)]
     pub election: LeaderElection,
+    /// Serve /metrics, /healthz and /readyz by HTTP at this address; :8080 is that port of every
+    /// address, 0 is none
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = MetricsAddress::parse)]
+    pub metrics_bind_address: MetricsAddress,
+    #[command(flatten)]
+    pub exhausted: ExhaustedWebhook,
     /// Run the ladders of an engine that was started with --no-ladders or --no-controllers
     #[arg(long, hide = true)]
     pub on_engine: bool,
+}
+
+/// Where monitoring is served, as controller-runtime's programs have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MetricsAddress {
+    /// Nowhere.
+    Nowhere,
+    /// At the first of these that the machine has.
+    At(Vec<SocketAddr>),
+}
+
+impl MetricsAddress {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == "0" {
+            return Ok(Self::Nowhere);
+        }
+        let port = text.strip_prefix(':').map(str::parse::<u16>);
+        match (port, text.parse()) {
+            (Some(Ok(port)), _) => Ok(Self::At(vec![
+                (Ipv6Addr::UNSPECIFIED, port).into(),
+                (Ipv4Addr::UNSPECIFIED, port).into(),
+            ])),
+            (None, Ok(address)) => Ok(Self::At(vec![address])),
+            (Some(Err(_)), _) | (None, Err(_)) => {
+                Err("give ADDRESS:PORT, :PORT, or 0 for none".to_owned())
+            }
+        }
+    }
 }
 
 /// Whether ladders are carried out.

@@ -50,6 +50,7 @@ pub fn run(args: &Controllers) -> anyhow::Result<ExitCode> {
             limits,
             nodes: args.failing.settings(),
             figures: Arc::new(LadderFigures::default()),
+            leadership: Arc::default(),
         };
         let stop = async move {
             signals.next().await;

@@ -8,16 +8,18 @@ use anyhow::{Context, bail, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use rekindle_api_server::SystemClock;
+use rekindle_metrics::{MetricsSource, Text};
 use rekindle_operator::{
-    ClusterLadders, LADDER_LABEL, LADDER_LABEL_ENABLED, LadderFigures, NamespacedName,
-    OperatorParts, PlannerRole,
+    ClusterLadders, LADDER_LABEL, LADDER_LABEL_ENABLED, LadderFigures, Leadership, LeadershipState,
+    NamespacedName, OperatorParts, PlannerRole, Webhook,
 };
 use rekindle_types::v1alpha1::API_VERSION;
 
-use crate::args::OperatorArgs;
+use crate::args::{MetricsAddress, ModeArg, OperatorArgs};
 use crate::background::{event_loop, init_log};
 use crate::engine::EndSignals;
-use crate::{client, output};
+use crate::monitoring::{self, Monitored};
+use crate::{client, exhausted_webhook, output};
 
 /// The Lease that the operator which decides holds, in the operator's namespace.
 const LEASE: &str = "rekindle-operator";
@@ -28,6 +30,7 @@ const NAMESPACE_DEFAULT: &str = "rekindle-system";
 pub fn run(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
     init_log("info");
     let limits = args.ladder.limits()?;
+    let webhook = receiver(args)?;
     event_loop()?.block_on(async {
         let mut signals = EndSignals::listen()?;
         let config = client::operator_config(args.kubeconfig.as_deref(), args.context.clone()).await?;
@@ -63,13 +66,51 @@ pub fn run(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
             limits,
             nodes: Default::default(),
             figures: Arc::new(LadderFigures::default()),
+            leadership: Arc::default(),
         };
+        if let MetricsAddress::At(addresses) = &args.metrics_bind_address {
+            let figures = OperatorFigures {
+                ladders: Arc::clone(&parts.figures),
+                leadership: Arc::clone(&parts.leadership),
+            };
+            tokio::spawn(monitoring::listen(addresses, Arc::new(figures)).await?);
+        }
         let stop = async move {
             signals.next().await;
         };
-        rekindle_operator::run_elected(parts, candidacy, stop).await;
+        rekindle_operator::run_elected_with(parts, candidacy, webhook, stop).await;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// What monitoring sees of an operator.
+struct OperatorFigures {
+    ladders: Arc<LadderFigures>,
+    leadership: Arc<Leadership>,
+}
+
+impl Monitored for OperatorFigures {
+    fn write_metrics(&self, text: &mut Text) {
+        self.ladders.write(text);
+        self.leadership.write(text);
+    }
+
+    fn not_ready(&self) -> Option<&'static str> {
+        match self.leadership.state() {
+            LeadershipState::Undecided => Some("the lease has not been read yet"),
+            LeadershipState::StandsBy | LeadershipState::Leads => None,
+        }
+    }
+}
+
+/// In mode observe a ladder is exhausted only on paper, and nothing is reported.
+fn receiver(args: &OperatorArgs) -> anyhow::Result<Option<Arc<Webhook>>> {
+    let webhook = exhausted_webhook::webhook(&args.exhausted)?;
+    if webhook.is_some() && args.mode == ModeArg::Observe {
+        output::tell("mode observe: exhausted ladders are not reported to the webhook");
+        return Ok(None);
+    }
+    Ok(webhook.map(Arc::new))
 }
 
 /// Whether all is there that the operator cannot make itself.

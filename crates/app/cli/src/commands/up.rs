@@ -66,7 +66,7 @@ fn detach(args: &Up, objects: Vec<Value>) -> anyhow::Result<ExitCode> {
     DataDir::prepare(&args.data_dir.data_dir)?;
     let mut command = background::this_program()?;
     command.args(engine_arguments(std::env::args_os().skip(1))).env(BACKGROUND, "1");
-    if let Some(url) = &args.exhausted_webhook {
+    if let Some(url) = &args.exhausted.exhausted_webhook {
         command.env(EXHAUSTED_WEBHOOK, url);
     }
     let child = background::start("engine", command, &log_path)?.wait()?;

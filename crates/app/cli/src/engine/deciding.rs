@@ -51,6 +51,7 @@ impl DecisionTasks {
             limits,
             nodes: args.failing.settings(),
             figures,
+            leadership: Arc::default(),
         };
         self.tasks.spawn(rekindle_operator::run_elected(parts, candidacy, phases.stopped()));
     }
@@ -92,6 +93,6 @@ impl DecisionTasks {
 pub fn tell(webhook: Option<Webhook>, api: &OpenedApi, phases: &PhaseNotifier) {
     if let Some(webhook) = webhook {
         let (client, clock) = (api.client(OPERATOR), api.clock.shared());
-        tokio::spawn(rekindle_operator::notify(client, clock, webhook, phases.stopped()));
+        tokio::spawn(rekindle_operator::notify(client, clock, Arc::new(webhook), phases.stopped()));
     }
 }

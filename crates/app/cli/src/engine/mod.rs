@@ -51,7 +51,6 @@ mod serving;
 pub mod settings;
 pub mod streams;
 pub mod unfinished_restore;
-mod webhook;
 mod writer_task;
 
 use std::sync::Arc;

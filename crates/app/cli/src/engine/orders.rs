@@ -7,8 +7,8 @@ use super::data_dir::DataDir;
 use super::node_config;
 use super::service_range::ChosenServiceRange;
 use super::settings::EngineSettings;
-use super::webhook::webhook;
 use crate::args::Up;
+use crate::exhausted_webhook::webhook;
 
 /// What an engine is to be.
 pub struct EngineOrders {
@@ -47,7 +47,7 @@ impl EngineOrders {
             node: node_config::read(&args.node)?,
             limits: args.ladder.limits()?,
             candidacy: args.election.candidacy(identity)?,
-            webhook: webhook(args)?,
+            webhook: webhook(&args.exhausted)?,
             services: services.with_second(second)?,
             settings,
         })

@@ -300,6 +300,59 @@ spec: {podName: nothing}
 }
 
 #[test]
+fn the_chart_has_what_monitoring_wants_and_only_when_it_is_asked_for() {
+    let engine = Engine::start();
+    let plain = rendered(&engine, &[]).unwrap();
+    for kind in ["PodMonitor", "PrometheusRule", "dashboard", "ingress:", "webhook"] {
+        assert!(!plain.contains(kind), "{kind}: {plain}");
+    }
+    let on = "monitoring.podMonitor.enabled=true,monitoring.prometheusRule.enabled=true,\
+              monitoring.dashboard.enabled=true,exhaustedWebhook.secretName=hook,mode=act";
+    let manifest = rendered(&engine, &["--set", on]).unwrap();
+    for part in [
+        "kind: PodMonitor",
+        "kind: PrometheusRule",
+        "port: metrics",
+        "secretName: hook",
+        "resources: [restartledgers/status]\n  verbs: [patch]",
+    ] {
+        assert!(manifest.contains(part), "{part}: {manifest}");
+    }
+    // as with --reuse-values of a release that knew neither
+    let old = rendered(&engine, &["--set=monitoring=null,exhaustedWebhook=null"]).unwrap();
+    assert_eq!(old, plain);
+    let file = Path::new(CHART).join("files/dashboard.json");
+    let dashboard: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let shown = dashboard["panels"].to_string();
+    let counted = std::fs::read_to_string(Path::new(CHART).join("../../docs/metrics.md")).unwrap();
+    for name in shown.split(|char: char| !(char.is_ascii_lowercase() || char == '_')) {
+        if let Some(name) = name.strip_prefix("rekindle_ladder_") {
+            let name = name.trim_end_matches("_bucket");
+            assert!(counted.contains(&format!("`rekindle_ladder_{name}`")), "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_kustomize_bases_are_the_chart() {
+    let engine = Engine::start();
+    for (base, values) in [("base", vec![]), ("agents", vec!["--set=mode=act,agent.enabled=true"])]
+    {
+        let place = ["template", "rekindle", "deploy/chart", "--namespace", NAMESPACE];
+        let fixed = ["--skip-crds", "--set=image.repository=rekindle"];
+        let arguments = [&place[..], &fixed[..], &values[..]].concat();
+        let root = Path::new(CHART).join("../..");
+        let output = engine.helm_command(&arguments).current_dir(&root).output().unwrap();
+        let file = format!("deploy/kustomize/{base}/rekindle.yaml");
+        let kept = std::fs::read_to_string(root.join(&file)).unwrap();
+        let command = format!("helm {} > {file}", arguments.join(" "));
+        assert!(kept == text(&output.stdout), "{command}");
+        let built = engine.kubectl(&["kustomize", &format!("{CHART}/../kustomize/{base}")]);
+        assert!(built.contains("image: rekindle:") && !built.contains("namespace: default"));
+    }
+}
+
+#[test]
 fn the_chart_has_the_definitions_of_this_version() {
     let read = |path: &Path| std::fs::read_to_string(path).unwrap();
     let chart = Path::new(CHART);

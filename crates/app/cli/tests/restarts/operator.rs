@@ -1,14 +1,17 @@
 //! `rekindle operator` on a cluster with its own controllers, scheduler and kubelet: an
 //! engine with --no-ladders plays it.
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Output, Stdio};
 use std::sync::mpsc::Receiver;
 
 use rekindle_testkit::guarded_child::GuardedChild;
+use rekindle_testkit::prometheus::Metrics;
 use rekindle_testkit::{Engine, PATIENCE, rekindle, text};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+
+use crate::webhook::Hook;
 
 /// A container that always fails; the node restarts it after a second at most.
 const SICK: &str = "
@@ -43,24 +46,29 @@ struct OperatorProcess {
 impl OperatorProcess {
     /// Started, and it leads.
     fn start(engine: &Engine, mode: &str) -> Self {
-        let mut command = rekindle();
-        command.args(["operator", "--on-engine", "--mode", mode]);
-        command.arg("--kubeconfig").arg(engine.kubeconfig());
-        let mut child = GuardedChild::start(command.stderr(Stdio::piped()));
-        let lines = child.all_lines();
-        let operator = Self { child, lines };
+        let operator = Self::spawn(engine, &["--mode", mode]);
         operator.says("leads");
         operator
     }
 
+    fn spawn(engine: &Engine, arguments: &[&str]) -> Self {
+        let mut command = rekindle();
+        command.args(["operator", "--on-engine"]).args(arguments);
+        command.arg("--kubeconfig").arg(engine.kubeconfig());
+        let mut child = GuardedChild::start(command.stderr(Stdio::piped()));
+        let lines = child.all_lines();
+        Self { child, lines }
+    }
+
+    /// The line that says so.
     #[track_caller]
-    fn says(&self, what: &str) {
+    fn says(&self, what: &str) -> String {
         let mut said = Vec::new();
         while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
-            said.push(line);
-            if said.last().is_some_and(|line| line.contains(what)) {
-                return;
+            if line.contains(what) {
+                return line;
             }
+            said.push(line);
         }
         panic!("nothing about {what:?} in {said:#?}")
     }
@@ -223,4 +231,54 @@ fn controllers_do_not_begin_on_a_cluster_and_an_operator_asks_for_its_kinds() {
     assert!(error.contains("v1.36.2, which has controllers of its own"), "{error}");
     let error = refusal(command("operator"));
     assert!(error.contains("rekindle crds | kubectl apply --server-side -f -"), "{error}");
+}
+
+/// The status and the body of an answer.
+fn ask(address: &str, method: &str, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().to_owned(), body.to_owned())
+}
+
+#[test]
+fn it_is_monitored_and_reports_an_exhausted_ladder_to_the_webhook() {
+    let engine = cluster();
+    let hook = Hook::listen(&[]);
+    let mut url = tempfile::NamedTempFile::new().unwrap();
+    url.write_all(hook.url.as_bytes()).unwrap();
+    let url = format!("--exhausted-webhook-file={}", url.path().display());
+    let arguments = ["--mode=act", "--metrics-bind-address=127.0.0.1:0", &url];
+    let operator = OperatorProcess::spawn(&engine, &arguments);
+    let line = operator.says("metrics: http://");
+    let address = line.strip_prefix("metrics: http://").unwrap().strip_suffix("/metrics").unwrap();
+    operator.says("leads");
+    assert_eq!(ask(address, "GET", "/readyz"), ("200".to_owned(), "ok".to_owned()));
+    assert_eq!(ask(address, "GET", "/healthz").0, "200");
+    assert_eq!(ask(address, "POST", "/metrics").0, "405");
+    assert_eq!(ask(address, "GET", "/secrets").0, "404");
+    engine.apply(SICK);
+    engine.apply(
+        "
+apiVersion: rekindle.dev/v1alpha1
+kind: RestartLadder
+metadata: {name: sick}
+spec: {selector: {matchLabels: {app: sick}}, rungs: [{rung: Container, attempts: 1}]}
+",
+    );
+    let notice = hook.next();
+    assert!(notice.to_string().contains("sick"), "{notice}");
+    let metrics = Metrics::read(&ask(address, "GET", "/metrics").1);
+    let leads = metrics.value("leader_election_master_status", &[("name", "rekindle-operator")]);
+    assert_eq!(leads, 1.0);
+    assert_eq!(metrics.value("rekindle_ladder_exhausted_total", &[]), 1.0);
+    assert!(metrics.value("process_resident_memory_bytes", &[]) > 0.0);
+
+    let observing = OperatorProcess::spawn(&engine, &["--mode=observe", &url]);
+    observing.says("mode observe: exhausted ladders are not reported");
+    let taken = OperatorProcess::spawn(&engine, &["--metrics-bind-address", address]);
+    taken.says("listen at --metrics-bind-address");
 }

@@ -8,13 +8,13 @@ use rekindle_testkit::{Engine, PATIENCE, TIMEOUT, text};
 use serde_json::Value;
 
 /// A receiver on loopback: answers the first requests as told, and every later one with 204.
-struct Hook {
-    url: String,
+pub struct Hook {
+    pub url: String,
     requests: Receiver<Value>,
 }
 
 impl Hook {
-    fn listen(answers: &'static [&'static str]) -> Self {
+    pub fn listen(answers: &'static [&'static str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/hooks/secret-token", listener.local_addr().unwrap());
         let (sender, requests) = channel();
@@ -30,7 +30,7 @@ impl Hook {
     }
 
     #[track_caller]
-    fn next(&self) -> Value {
+    pub fn next(&self) -> Value {
         self.requests.recv_timeout(PATIENCE).expect("a notice")
     }
 }

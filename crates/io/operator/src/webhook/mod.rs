@@ -14,6 +14,8 @@ mod delivery;
 
 pub use delivery::{Webhook, WebhookError};
 
+use std::sync::Arc;
+
 use futures::StreamExt;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
@@ -33,11 +35,10 @@ const UNDER_WAY_MAX: usize = 4;
 pub async fn notify(
     client: Client,
     clock: Clock,
-    webhook: Webhook,
+    webhook: Arc<Webhook>,
     stop: impl Future<Output = ()>,
 ) {
-    let messenger =
-        NoticeMessenger { client, clock, webhook: webhook.into(), outbox: NoticeOutbox::default() };
+    let messenger = NoticeMessenger { client, clock, webhook, outbox: NoticeOutbox::default() };
     tokio::select! {
         () = messenger.run() => {}
         () = stop => {}
@@ -47,7 +48,7 @@ pub async fn notify(
 struct NoticeMessenger {
     client: Client,
     clock: Clock,
-    webhook: std::sync::Arc<Webhook>,
+    webhook: Arc<Webhook>,
     outbox: NoticeOutbox,
 }
 

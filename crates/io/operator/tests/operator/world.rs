@@ -104,7 +104,15 @@ impl World {
         let figures = Arc::default();
         let dead = async move { dead.notified().await };
         let (nodes, role) = Default::default();
-        let parts = OperatorParts { client, clock, role, limits, nodes, figures };
+        let parts = OperatorParts {
+            client,
+            clock,
+            role,
+            limits,
+            nodes,
+            figures,
+            leadership: Arc::default(),
+        };
         rekindle_operator::run(parts, dead).await;
     }
 
@@ -120,6 +128,7 @@ impl World {
             limits: self.limits,
             nodes: Default::default(),
             figures: Arc::default(),
+            leadership: Arc::default(),
         }
     }
 

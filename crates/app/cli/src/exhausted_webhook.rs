@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use rekindle_operator::{Webhook, WebhookError};
 
-use crate::args::Up;
+use crate::args::ExhaustedWebhook;
 
 /// Bytes of a file of certificates; that of a whole system has a quarter of it.
 const CERTIFICATES_BYTES_MAX: u64 = 1 << 20;
@@ -14,7 +14,7 @@ const CERTIFICATES_BYTES_MAX: u64 = 1 << 20;
 const URL_FILE_BYTES_MAX: u64 = 16 << 10;
 
 /// The receiver; none when nobody is to be told.
-pub(super) fn webhook(args: &Up) -> anyhow::Result<Option<Webhook>> {
+pub(crate) fn webhook(args: &ExhaustedWebhook) -> anyhow::Result<Option<Webhook>> {
     let url = match (&args.exhausted_webhook, &args.exhausted_webhook_file) {
         (Some(url), _) => url.clone(),
         (None, Some(path)) => read_url(path)?,
@@ -77,7 +77,7 @@ mod tests {
         let read = |words: &[&str]| {
             let given = ["rekindle", "up"].iter().chain(words).copied();
             match Cli::try_parse_from(given).map(|cli| cli.command) {
-                Ok(Command::Up(up)) => webhook(&up).map(|webhook| webhook.is_some()),
+                Ok(Command::Up(up)) => webhook(&up.exhausted).map(|webhook| webhook.is_some()),
                 Ok(_) => panic!("it is up"),
                 Err(error) => Err(error.into()),
             }
@@ -112,7 +112,9 @@ mod tests {
             let Command::Up(up) = Cli::try_parse_from(words).unwrap().command else {
                 panic!("it is up");
             };
-            let Err(error) = webhook(&up) else { panic!("{url}: there is no certificate") };
+            let Err(error) = webhook(&up.exhausted) else {
+                panic!("{url}: there is no certificate")
+            };
             let text = causes(&*error);
             let blamed = text.starts_with("read the certificates of the webhook's authority");
             assert_eq!(blamed, blames_file, "{url}: {text}");
