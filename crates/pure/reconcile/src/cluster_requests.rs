@@ -70,9 +70,15 @@ pub(crate) fn refusal(
         (LadderMode::Observe, _) => {
             "the operator only observes: start it with --mode act".to_owned()
         }
-        (LadderMode::Act, CarriedOutBy::Node) => format!(
-            "the pod's node has no agent for rung {rung}: ask for Recreate, Reschedule or Rollback"
-        ),
+        (LadderMode::Act, CarriedOutBy::Node) => match context.view.pod(&pod_of(restart)) {
+            None => format!("there is no pod {}", restart.spec.pod_name),
+            Some(pod) if pods::node(pod).is_none() => {
+                format!("the pod has no node yet, so there is nothing that rung {rung} could restart")
+            }
+            Some(_) => format!(
+                "the pod's node has no agent for rung {rung}: ask for Recreate, Reschedule or Rollback"
+            ),
+        },
         (LadderMode::Act, CarriedOutBy::Operator) => {
             context.role.why_not_enabled(context.view, namespace)?
         }
@@ -93,9 +99,13 @@ fn is_of_agent(
     if restart.status.as_ref().is_some_and(|status| status.node_name.is_some()) {
         return true;
     }
-    let name = NamespacedName::new(namespace, restart.spec.pod_name.as_str());
-    let node = context.view.pod(&name).and_then(|pod| pods::node(pod));
+    let node = context.view.pod(&pod_of(restart)).and_then(|pod| pods::node(pod));
     node.is_some_and(|node| ladders.has_agent(context.view, node))
+}
+
+fn pod_of(restart: &PodRestart) -> NamespacedName {
+    let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
+    NamespacedName::new(namespace, restart.spec.pod_name.as_str())
 }
 
 fn is_over(restart: &PodRestart) -> bool {

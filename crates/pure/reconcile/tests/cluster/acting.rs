@@ -94,6 +94,26 @@ fn a_request_that_needs_an_agent_is_refused_with_what_can_be_asked_for() {
 }
 
 #[test]
+fn a_request_for_a_pod_without_a_node_or_for_none_says_so() {
+    let mut world = world_with_ladder();
+    world.pod(SHOP, "web", None, json!({}));
+    world.pod(SHOP, "new", None, json!({"nodeName": null}));
+    for name in ["new", "lost"] {
+        world.put(typed::<PodRestart>(json!({
+            "metadata": {"name": name, "namespace": SHOP}, "spec": {"podName": name, "rung": "Pod"},
+        })));
+    }
+    world.settle();
+    let said: Vec<Option<String>> =
+        world.requests().into_iter().map(|request| request.status.unwrap().message).collect();
+    let expected = [
+        "there is no pod lost",
+        "the pod has no node yet, so there is nothing that rung Pod could restart",
+    ];
+    assert_eq!(said, expected.map(|text| Some(text.to_owned())));
+}
+
+#[test]
 fn a_group_is_refused_with_what_can_be_asked_for_and_so_is_a_member_of_one() {
     let mut world = world_with_ladder();
     world.pod(SHOP, "web", None, json!({}));
