@@ -25,6 +25,13 @@ impl EmbeddingPrefix {
         Ipv6Addr::from_bits(self.0.to_bits() | u128::from(first.to_bits()))
     }
 
+    /// The first address of the pod with this second one, if that is of this prefix.
+    pub fn first_address(self, second: Ipv6Addr) -> Option<Ipv4Addr> {
+        let [.., a, b, c, d] = second.octets();
+        let first = Ipv4Addr::new(a, b, c, d);
+        (self.address(first) == second).then_some(first)
+    }
+
     /// The second addresses of this subnet.
     pub fn subnet(self, first: Ipv4Net) -> Ipv6Net {
         Ipv6Net::new_assert(self.address(first.network()), PREFIX_BITS + first.prefix_len())
@@ -44,6 +51,8 @@ mod tests {
         let pod = prefix.address(Ipv4Addr::new(10, 88, 1, 2));
         assert_eq!(pod.to_string(), "fd12:3456:789a::a58:102");
         assert!(subnet.contains(&pod));
+        assert_eq!(prefix.first_address(pod), Some(Ipv4Addr::new(10, 88, 1, 2)));
+        assert_eq!(prefix.first_address("fd12:3456:789b::a58:102".parse().unwrap()), None);
         assert!(!subnet.contains(&prefix.address(Ipv4Addr::new(10, 89, 1, 2))));
     }
 }

@@ -12,6 +12,8 @@ use rekindle_runtime::{Runtime, RuntimeError, SandboxSnapshot};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
+use rekindle_net::{EmbeddingPrefix, Ipv6Net};
+
 use crate::config::{AgentDuty, NodeConfig};
 use crate::context::NodeContext;
 use crate::counters::AgentCounters;
@@ -348,7 +350,9 @@ async fn take_stock<R: Runtime, N: PodNetwork>(
         .await
         .map_err(|source| NodeError::Network { node: node(), source })?;
     if let Some(range) = config.pod_cidrs.first().and_then(|range| range.parse().ok()) {
-        config.routes.keep_ports(AddressesInUse { range, addresses });
+        let second = config.pod_cidrs.get(1).and_then(|range| range.parse::<Ipv6Net>().ok());
+        let ipv6_prefix = second.map(|range| EmbeddingPrefix::new(range.network()));
+        config.routes.keep_ports(AddressesInUse { range, ipv6_prefix, addresses });
     }
     Ok(found)
 }

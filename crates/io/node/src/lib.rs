@@ -73,7 +73,7 @@ pub use network_policies::{PolicyGate, PolicyRules};
 pub use probes::connect_tls;
 pub use service_rules::{
     AddressesInUse, AgentLine, PodPorts, PodRoutes, PortDemand, PortOutcome, RouteRequest,
-    ServiceRules, follow_requests, serve_routes,
+    SandboxAddresses, ServiceRules, follow_requests, serve_routes,
 };
 pub use settings::{NodeSettings, SettingsError};
 pub use shutdown::{ShutdownGroup, ShutdownPolicy};

@@ -12,12 +12,12 @@ use kube::api::ListParams;
 use rekindle_pod::PodEvent;
 use rekindle_runtime::{NamespaceOwner, SandboxInfo};
 use rekindle_types::reasons::event::FAILED_OPEN_PORT;
-use rekindle_types::{EventSeverity, causes};
+use rekindle_types::{EventSeverity, IpFamily, IpStack, causes};
 
 use crate::context::NodeContext;
-use crate::host_ports::{holder, host_ports};
+use crate::host_ports::{holder, host_ports, unserved_ports};
 use crate::pods::pod_ref;
-use crate::service_rules::{PodPorts, PortDemand, PortOutcome};
+use crate::service_rules::{PodPorts, PortDemand, PortOutcome, SandboxAddresses};
 
 /// Gives each sandbox its interface and address. Every call is idempotent by the sandbox's id.
 pub trait PodNetwork: Send + Sync + 'static {
@@ -68,6 +68,7 @@ pub(crate) async fn open_ports<R, N: PodNetwork>(
     sandbox: &SandboxInfo,
     addresses: &[IpAddr],
 ) -> Result<(), NetworkError> {
+    report_unserved_ports(node, pod, addresses);
     let Some(wanted) = wanted_ports(pod, sandbox, addresses, PortDemand::All) else {
         return Ok(());
     };
@@ -80,12 +81,30 @@ pub(crate) async fn open_ports<R, N: PodNetwork>(
         Err(late) => Err(in_one_line(&late)),
         Ok(PortOutcome::Unsupported) => {
             let message = "Host ports of this pod are not opened: the node has no rules for them. The log of the engine says why".to_owned();
-            let (severity, reason) = (EventSeverity::Warning, FAILED_OPEN_PORT);
-            let event = PodEvent { severity, reason, message, field_path: None };
-            node.recorder.pod_event(&pod_ref, event);
+            node.recorder.pod_event(&pod_ref, failed_open_port(message));
             Ok(())
         }
     }
+}
+
+/// A pod without the second address starts all the same. Its events say which ports are missing.
+fn report_unserved_ports<R, N: PodNetwork>(
+    node: &NodeContext<R, N>,
+    pod: &Pod,
+    addresses: &[IpAddr],
+) {
+    let unserved = unserved_ports(pod, addresses);
+    let (Some(pod), false) = (pod_ref(pod), unserved.is_empty()) else { return };
+    let message = format!(
+        "Host ports of this pod are not opened at IPv6: {}. The pod has no IPv6 address; `up --dual-stack` gives each pod one",
+        unserved.join(", ")
+    );
+    node.recorder.pod_event(&pod, failed_open_port(message));
+}
+
+fn failed_open_port(message: String) -> PodEvent {
+    let (severity, reason) = (EventSeverity::Warning, FAILED_OPEN_PORT);
+    PodEvent { severity, reason, message, field_path: None }
 }
 
 /// The same for a pod that runs: it goes on without those that are another's, and gets them when
@@ -111,7 +130,7 @@ pub(crate) async fn close_ports<R, N: PodNetwork>(
     pod: &Pod,
     sandbox: &str,
 ) {
-    if !host_ports(pod).is_empty() {
+    if !host_ports(pod, IpStack::Dual.families()).is_empty() {
         node.routes.close_ports(sandbox).await;
     }
 }
@@ -123,12 +142,13 @@ fn wanted_ports(
     addresses: &[IpAddr],
     demand: PortDemand,
 ) -> Option<PodPorts> {
-    let ports = host_ports(pod);
+    let addresses = SandboxAddresses::from_list(addresses)?;
+    let families: Vec<IpFamily> = addresses.families().collect();
+    let ports = host_ports(pod, &families);
     if ports.is_empty() {
         return None;
     }
-    let (pod, address) = (pod_ref(pod)?, *addresses.first()?);
-    Some(PodPorts { pod, sandbox: sandbox.id.clone(), address, ports, demand })
+    Some(PodPorts { pod: pod_ref(pod)?, sandbox: sandbox.id.clone(), addresses, ports, demand })
 }
 
 /// Which pod has a port that this one asks for, to be added to a refusal. The scheduler knows of

@@ -34,6 +34,8 @@ pub(crate) struct RoutedService {
     /// Seconds for which a client stays with its endpoint.
     pub(crate) sticky_s: Option<NonZeroU32>,
     pub(crate) hold: ConnectionHold,
+    /// Of its cluster IPs. The ports of the node are served in them.
+    pub(crate) families: Vec<IpFamily>,
     /// Where load balancers ask whether this node has endpoints.
     pub(crate) health_port: Option<u16>,
     /// Where clients of a guarded frontend may be.
@@ -85,9 +87,10 @@ impl RoutedService {
         let type_ = spec.type_.as_deref().unwrap_or_default();
         let cluster_ips =
             addresses(spec.cluster_ips.iter().flatten(), spec.cluster_ip.as_ref(), stack);
-        let has_family = |family: &&IpFamily| {
-            cluster_ips.iter().any(|address| IpFamily::from_address(*address) == **family)
+        let has_family = |family: &IpFamily| {
+            cluster_ips.iter().any(|address| IpFamily::from_address(*address) == *family)
         };
+        let families: Vec<IpFamily> = IpFamily::ALL.into_iter().filter(has_family).collect();
         if type_ == "ExternalName" || cluster_ips.is_empty() {
             return None;
         }
@@ -122,7 +125,7 @@ impl RoutedService {
             {
                 add(address, port.port, external, open, ready, "spec.externalIPs");
             }
-            let of_node = || IpFamily::ALL.iter().filter(has_family).map(|it| it.unspecified());
+            let of_node = || families.iter().map(|family| family.unspecified());
             if let Some(number) = port.node_port.filter(|_| has_node_ports) {
                 for node in of_node() {
                     add(node, number, external, open, ready, "spec.ports[*].nodePort");
@@ -150,8 +153,16 @@ impl RoutedService {
         let sources = sources.unwrap_or_default();
         let health_port = health_port(spec);
         let uid = service.metadata.uid.clone().unwrap_or_default();
-        let routed =
-            Self { uid, health_port, frontends, sticky_s, hold, sources, publishes_unready };
+        let routed = Self {
+            uid,
+            health_port,
+            families,
+            frontends,
+            sticky_s,
+            hold,
+            sources,
+            publishes_unready,
+        };
         Some(routed).filter(|routed| !routed.frontends.is_empty())
     }
 }

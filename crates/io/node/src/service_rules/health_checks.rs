@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,13 +15,14 @@ use http::{Response, StatusCode, header};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rekindle_services::{Frontend, HealthCheck, ServiceIdentity, ServiceRouter, TransportProtocol};
+use rekindle_services::{Frontend, HealthCheck, ServiceIdentity, ServiceRouter};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use super::open_ports::PortTaken;
+use super::port_hold::listen_at;
 
 /// Connections to one port at the same time; more wait.
 const CONNECTIONS_MAX: usize = 64;
@@ -32,9 +33,9 @@ const ENDPOINTS_HEADER: &str = "x-load-balancing-endpoint-weight";
 /// The ports that are served.
 #[derive(Debug, Default)]
 pub(super) struct HealthChecks {
-    served: BTreeMap<u16, HealthServer>,
+    served: BTreeMap<Frontend, HealthServer>,
     /// Those that another process has, by who wants them. Each is reported once.
-    taken: BTreeMap<u16, ServiceIdentity>,
+    taken: BTreeMap<Frontend, ServiceIdentity>,
 }
 
 #[derive(Debug)]
@@ -61,7 +62,7 @@ impl HealthChecks {
             return;
         }
         for check in router.health_checks() {
-            if let Some(server) = self.served.get(&check.port) {
+            if let Some(server) = self.served.get(&check.at) {
                 server.tell(check);
             }
         }
@@ -70,8 +71,8 @@ impl HealthChecks {
     /// Serves the ports that Services want, and says what is true now. Answers what cannot be
     /// opened for the first time.
     pub(super) fn follow(&mut self, router: &ServiceRouter) -> Vec<PortTaken> {
-        let wanted: BTreeMap<u16, HealthCheck> =
-            router.health_checks().map(|check| (check.port, check)).collect();
+        let wanted: BTreeMap<Frontend, HealthCheck> =
+            router.health_checks().map(|check| (check.at, check)).collect();
         self.served.retain(|port, _| wanted.contains_key(port));
         self.taken.retain(|port, _| wanted.contains_key(port));
         let mut taken = Vec::new();
@@ -88,9 +89,6 @@ impl HealthChecks {
                 }
                 Err(error) => {
                     if self.taken.insert(port, service.clone()).as_ref() != Some(&service) {
-                        let address = Ipv4Addr::UNSPECIFIED.into();
-                        let protocol = TransportProtocol::Tcp;
-                        let port = Frontend { address, protocol, port };
                         taken.push(PortTaken { port, service, error });
                     }
                 }
@@ -102,8 +100,7 @@ impl HealthChecks {
 
 impl HealthServer {
     fn start(check: HealthCheck) -> io::Result<Self> {
-        let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, check.port));
-        let listener = std::net::TcpListener::bind(address)?;
+        let listener = listen_at(SocketAddr::new(check.at.address, check.at.port))?;
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
         let (answer, checks) = watch::channel(check);
@@ -173,9 +170,12 @@ fn response(check: &HealthCheck) -> Response<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
     use k8s_openapi::api::core::v1::Service;
     use k8s_openapi::api::discovery::v1::EndpointSlice;
-    use rekindle_types::NamespacedName;
+    use rekindle_testkit::free_port;
+    use rekindle_types::{IpStack, NamespacedName};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
@@ -193,7 +193,11 @@ mod tests {
     }
 
     async fn ask(port: u16) -> String {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+        ask_at(Ipv4Addr::LOCALHOST.into(), port).await
+    }
+
+    async fn ask_at(address: IpAddr, port: u16) -> String {
+        let mut stream = TcpStream::connect((address, port)).await.unwrap();
         stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: node\r\n\r\n").await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
@@ -239,5 +243,29 @@ mod tests {
         router.set_service(web, None);
         checks.follow(&router);
         assert!(checks.served.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_health_check_port_answers_in_each_family_of_its_service() {
+        let port = free_port();
+        let mut router = ServiceRouter::new(IpStack::Dual);
+        let mut checks = HealthChecks::default();
+        for (addresses, count) in [(&["10.96.0.10"][..], 1), (&["10.96.0.10", "fd00:96::a"], 2)] {
+            let service: Service = serde_json::from_value(json!({
+                "metadata": { "namespace": "shop", "name": "web", "uid": "u1" },
+                "spec": { "type": "LoadBalancer", "externalTrafficPolicy": "Local",
+                    "clusterIP": addresses[0], "clusterIPs": addresses,
+                    "healthCheckNodePort": port, "ports": [{ "port": 80, "nodePort": 30080 }] },
+            }))
+            .unwrap();
+            router.set_service(NamespacedName::new("shop", "web"), Some(&service));
+            router.set_slice(NamespacedName::new("shop", "web-a"), Some(&slice(true)));
+            assert!(checks.follow(&router).is_empty());
+            assert_eq!(checks.served.len(), count);
+            assert!(ask(port).await.starts_with("HTTP/1.1 200 "));
+        }
+        let answer = ask_at(Ipv6Addr::LOCALHOST.into(), port).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        assert!(answer.contains("x-load-balancing-endpoint-weight: 1\r\n"), "{answer}");
     }
 }

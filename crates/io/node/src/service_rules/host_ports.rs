@@ -19,12 +19,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rekindle_services::{ContestedPort, Frontend, RuleChanges, ServiceRouter};
+use rekindle_services::{ContestedPort, Frontend, HostPort, RuleChanges, ServiceRouter};
 use rekindle_types::{PodRef, PodUid};
 use tokio::time::Instant;
 
 use super::port_hold::{PortHold, hold};
-use super::routes::{AddressesInUse, AgentLine, PodPorts, PortDemand};
+use super::routes::{AddressesInUse, AgentLine, PodPorts, PortDemand, SandboxAddresses};
 
 /// Until a port that was taken is tried again: at first, and at most.
 const RETRY_AFTER_MIN: Duration = Duration::from_secs(1);
@@ -52,14 +52,14 @@ struct PodOpenPorts {
     agent: AgentLine,
     /// Where they lead.
     sandbox: String,
-    address: IpAddr,
+    addresses: SandboxAddresses,
     ports: BTreeMap<Frontend, PodPort>,
 }
 
 /// One of them.
 #[derive(Debug)]
 struct PodPort {
-    pod_port: u16,
+    endpoint: SocketAddr,
     /// Nothing: a process of the machine has it.
     held: Option<Arc<PortHold>>,
 }
@@ -86,7 +86,7 @@ struct AdoptedRoute {
 #[derive(Clone, Copy, Debug)]
 struct PortClaim<'a> {
     pod: &'a PodUid,
-    address: IpAddr,
+    addresses: SandboxAddresses,
     demand: PortDemand,
     at: Instant,
 }
@@ -96,7 +96,7 @@ impl PortClaim<'_> {
     /// is on this machine because the scheduler has given up the other, or it has waited for the
     /// port since before: then the other's agent may only need a moment to connect again.
     fn may_take(self, adopted: &AdoptedRoute) -> bool {
-        let is_its_own = adopted.endpoint.ip() == self.address
+        let is_its_own = self.addresses.has(adopted.endpoint.ip())
             || adopted.pod.as_ref().is_some_and(|pod| pod.uid == *self.pod);
         is_its_own
             || match self.demand {
@@ -141,15 +141,15 @@ impl HostPorts {
         agent: AgentLine,
         wanted: PodPorts,
     ) -> (RuleChanges, Vec<String>) {
-        let PodPorts { pod, sandbox, address, ports, demand } = wanted;
-        let ports: BTreeMap<Frontend, u16> =
-            ports.into_iter().map(|port| (port.frontend, port.pod_port)).collect();
+        let PodPorts { pod, sandbox, addresses, ports, demand } = wanted;
+        let ports: BTreeMap<Frontend, SocketAddr> = endpoints(&addresses, &ports).collect();
         let mut before = self.open.remove(&pod.uid).map(|open| open.ports).unwrap_or_default();
-        let is_known = before.iter().map(|(port, of)| (port, &of.pod_port)).eq(&ports);
-        let claim = PortClaim { pod: &pod.uid, address, demand, at: Instant::now() };
+        let pod_ports = ports.iter().map(|(port, endpoint)| (port, endpoint.port()));
+        let is_known = before.iter().map(|(port, of)| (port, of.endpoint.port())).eq(pod_ports);
+        let claim = PortClaim { pod: &pod.uid, addresses, demand, at: Instant::now() };
         let (mut given_up, mut changes) = (BTreeMap::new(), RuleChanges::default());
         let (mut opened, mut refused) = (BTreeMap::new(), Vec::new());
-        for (port, pod_port) in ports {
+        for (port, endpoint) in ports {
             let known = before.remove(&port);
             let held = match (known, is_known) {
                 // it waits for those that are taken, and has said so
@@ -161,7 +161,7 @@ impl HostPorts {
                     taken.map_err(|why| refused.push(why)).ok()
                 }
             };
-            opened.insert(port, PodPort { pod_port, held });
+            opened.insert(port, PodPort { endpoint, held });
         }
         // those that it asks for no more
         changes = changes.then(closed(router, held_of(before)));
@@ -179,11 +179,10 @@ impl HostPorts {
                 changes = changes.then(closed(router, given_up.into_keys()));
                 for (port, of) in opened.iter().filter(|(_, of)| of.held.is_some()) {
                     self.adopted.remove(port);
-                    let endpoint = SocketAddr::new(address, of.pod_port);
-                    changes = changes.then(router.set_host_port(*port, Some(endpoint)));
+                    changes = changes.then(router.set_host_port(*port, Some(of.endpoint)));
                 }
                 let uid = pod.uid.clone();
-                let open = PodOpenPorts { pod, agent, sandbox, address, ports: opened };
+                let open = PodOpenPorts { pod, agent, sandbox, addresses, ports: opened };
                 self.open.insert(uid, open);
                 self.plan_retry();
             }
@@ -270,11 +269,10 @@ impl HostPorts {
         let kept_until = Instant::now() + KEPT_FOR_AGENT;
         let its_own = |_: &PodUid, open: &mut PodOpenPorts| open.agent == agent;
         for (_, open) in self.open.extract_if(.., its_own) {
-            let PodOpenPorts { pod, agent: _, sandbox, address, ports } = open;
-            for (port, PodPort { pod_port, held }) in ports {
+            let PodOpenPorts { pod, agent: _, sandbox, addresses: _, ports } = open;
+            for (port, PodPort { endpoint, held }) in ports {
                 // for one that a process has, the pod's next agent asks again
                 let Some(held) = held else { continue };
-                let endpoint = SocketAddr::new(address, pod_port);
                 let (pod, sandbox) = (Some(pod.clone()), Some(sandbox.clone()));
                 let route = AdoptedRoute { endpoint, pod, sandbox, kept_until };
                 self.adopted.insert(port, AdoptedPort { route, held });
@@ -296,7 +294,7 @@ impl HostPorts {
     ) -> RuleChanges {
         let changes = self.close_if(router, |address, of| in_use.has_ended(address, of));
         for AdoptedPort { route, .. } in self.adopted.values_mut() {
-            if let Some(sandbox) = in_use.addresses.get(&route.endpoint.ip()) {
+            if let Some(sandbox) = in_use.sandbox_at(route.endpoint.ip()) {
                 route.sandbox = Some(sandbox.clone());
             }
         }
@@ -312,7 +310,7 @@ impl HostPorts {
     ) -> RuleChanges {
         let mut changes = RuleChanges::default();
         let has_ended = |_: &PodUid, open: &mut PodOpenPorts| {
-            is_over(open.address, Some(open.sandbox.as_str()))
+            is_over(open.addresses.address, Some(open.sandbox.as_str()))
         };
         for (_, open) in self.open.extract_if(.., has_ended) {
             changes = changes.then(closed(router, held_of(open.ports)));
@@ -331,11 +329,11 @@ impl HostPorts {
         let mut changes = RuleChanges::default();
         let lost = |(uid, open): (&PodUid, &PodOpenPorts)| {
             let ports = open.ports.iter().filter(|(_, of)| of.held.is_none());
-            ports.map(|(port, _)| (uid.clone(), open.address, *port)).collect::<Vec<_>>()
+            ports.map(|(port, _)| (uid.clone(), open.addresses, *port)).collect::<Vec<_>>()
         };
-        for (uid, address, port) in self.open.iter().flat_map(lost).collect::<Vec<_>>() {
+        for (uid, addresses, port) in self.open.iter().flat_map(lost).collect::<Vec<_>>() {
             let (demand, at) = (PortDemand::WhatIsFree, Instant::now());
-            let claim = PortClaim { pod: &uid, address, demand, at };
+            let claim = PortClaim { pod: &uid, addresses, demand, at };
             let mut given_up = BTreeMap::new();
             let (taken, lost) = self.take(router, port, claim, &mut given_up);
             changes = changes.then(lost).then(closed(router, given_up.into_keys()));
@@ -345,8 +343,7 @@ impl HostPorts {
                     tracing::info!(%port, pod = %open.pod, "opened a host port that was lost");
                     of.held = Some(held);
                     self.adopted.remove(&port);
-                    let endpoint = SocketAddr::new(open.address, of.pod_port);
-                    changes = changes.then(router.set_host_port(port, Some(endpoint)));
+                    changes = changes.then(router.set_host_port(port, Some(of.endpoint)));
                 }
                 (Ok(_), None) => {}
                 (Err(why), _) => tracing::debug!(why, pod = %open.pod, "a host port is taken"),
@@ -402,6 +399,17 @@ impl HostPorts {
     }
 }
 
+/// Where each port leads. One of a family that the pod has no address of leads nowhere.
+fn endpoints<'a>(
+    addresses: &'a SandboxAddresses,
+    ports: &'a [HostPort],
+) -> impl Iterator<Item = (Frontend, SocketAddr)> + 'a {
+    ports.iter().filter_map(|HostPort { frontend, pod_port }| {
+        let address = addresses.of_family(frontend.family())?;
+        Some((*frontend, SocketAddr::new(address, *pod_port)))
+    })
+}
+
 /// Those that are held.
 fn held_of(ports: BTreeMap<Frontend, PodPort>) -> impl Iterator<Item = Frontend> {
     ports.into_iter().filter(|(_, of)| of.held.is_some()).map(|(port, _)| port)
@@ -418,13 +426,14 @@ fn closed(router: &mut ServiceRouter, ports: impl IntoIterator<Item = Frontend>)
 
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, UdpSocket};
+    use std::net::{Ipv6Addr, TcpListener, UdpSocket};
 
     use k8s_openapi::api::core::v1::Service;
-    use rekindle_services::{HostPort, TransportProtocol, host_ports_in};
+    use rekindle_net::EmbeddingPrefix;
+    use rekindle_services::{TransportProtocol, host_ports_in};
     use rekindle_testkit::claims::loopback_address;
     use rekindle_testkit::free_port;
-    use rekindle_types::NamespacedName;
+    use rekindle_types::{IpFamily, IpStack, NamespacedName};
     use serde_json::json;
 
     use super::*;
@@ -438,6 +447,12 @@ mod tests {
     const AGENT: AgentLine = AgentLine(1);
     const OTHER_AGENT: AgentLine = AgentLine(2);
 
+    const PREFIX: Ipv6Addr = Ipv6Addr::new(0xfd52, 1, 2, 0, 0, 0, 0, 0);
+
+    fn second(last: u8) -> Ipv6Addr {
+        EmbeddingPrefix::new(PREFIX).address([10, 88, 0, last].into())
+    }
+
     fn wanted(pod: &str, sandbox: &str, ports: &[HostPort], demand: PortDemand) -> PodPorts {
         let pod = PodRef {
             namespace: "shop".to_owned(),
@@ -445,15 +460,16 @@ mod tests {
             uid: PodUid(pod.to_owned()),
         };
         let last = sandbox.bytes().last().unwrap();
-        let address = [10, 88, 0, last].into();
-        PodPorts { pod, sandbox: sandbox.to_owned(), address, ports: ports.to_vec(), demand }
+        let second_address = Some(second(last).into());
+        let addresses = SandboxAddresses { address: [10, 88, 0, last].into(), second_address };
+        PodPorts { pod, sandbox: sandbox.to_owned(), addresses, ports: ports.to_vec(), demand }
     }
 
     /// The open ports, each with the last part of the address that it leads to.
     fn leading(router: &ServiceRouter) -> Vec<(u16, u8)> {
         let last = |endpoint: SocketAddr| match endpoint.ip() {
             IpAddr::V4(address) => address.octets()[3],
-            IpAddr::V6(_) => 0,
+            IpAddr::V6(address) => address.octets()[15],
         };
         let elements = router.elements();
         host_ports_in(&elements).map(|(port, to)| (port.port, last(to))).collect()
@@ -556,9 +572,10 @@ mod tests {
         let range = "10.88.0.0/24".parse().unwrap();
         let elsewhere = "10.88.1.0/24".parse().unwrap();
         let addresses = BTreeMap::from([(to(b'a').ip(), "p-a".to_owned())]);
-        let of_other_node = AddressesInUse { range: elsewhere, addresses: BTreeMap::new() };
+        let of_other_node =
+            AddressesInUse { range: elsewhere, ipv6_prefix: None, addresses: BTreeMap::new() };
         assert!(open.keep(&mut router, &of_other_node).is_empty());
-        open.keep(&mut router, &AddressesInUse { range, addresses });
+        open.keep(&mut router, &AddressesInUse { range, ipv6_prefix: None, addresses });
         assert_eq!(leading(&router), [(8080, b'a')]);
         assert!(is_free(ports[1]));
     }
@@ -597,7 +614,50 @@ mod tests {
     fn in_use(sandboxes: &[&str]) -> AddressesInUse {
         let address = |sandbox: &str| IpAddr::from([10, 88, 0, sandbox.bytes().last().unwrap()]);
         let addresses = sandboxes.iter().map(|sandbox| (address(sandbox), (*sandbox).to_owned()));
-        AddressesInUse { range: "10.88.0.0/24".parse().unwrap(), addresses: addresses.collect() }
+        let range = "10.88.0.0/24".parse().unwrap();
+        let ipv6_prefix = Some(EmbeddingPrefix::new(PREFIX));
+        AddressesInUse { range, ipv6_prefix, addresses: addresses.collect() }
+    }
+
+    /// A port at all addresses is two frontends. They come, move and go together.
+    #[tokio::test]
+    async fn a_port_of_both_families_leads_to_both_addresses_of_its_pod() {
+        let (number, protocol) = (free_port(), TransportProtocol::Tcp);
+        let [first, other] = IpFamily::ALL.map(|family| {
+            let frontend = Frontend { address: family.unspecified(), protocol, port: number };
+            HostPort { frontend, pod_port: 80 }
+        });
+        let (mut router, mut open) = (ServiceRouter::new(IpStack::Dual), HostPorts::default());
+        let leads = |router: &ServiceRouter, last: u8| {
+            let found: Vec<_> = host_ports_in(&router.elements()).collect();
+            let to_first = SocketAddr::from(([10, 88, 0, last], 80));
+            let to_second = SocketAddr::from((second(last), 80));
+            found == [(first.frontend, to_first), (other.frontend, to_second)]
+        };
+        let ask = |sandbox| wanted("p", sandbox, &[first, other], PortDemand::All);
+        assert!(open.open(&mut router, AGENT, ask("p-a")).1.is_empty());
+        assert!(leads(&router, b'a'));
+        assert!(hold(first.frontend).is_err() && hold(other.frontend).is_err());
+        assert!(open.open(&mut router, AGENT, ask("p-b")).1.is_empty());
+        assert!(leads(&router, b'b'));
+
+        // the next engine finds both, and hears that the sandbox stands, and then that it does not
+        let found: Vec<_> = host_ports_in(&router.elements()).collect();
+        let (mut router, mut next) = (ServiceRouter::new(IpStack::Dual), HostPorts::default());
+        drop(open);
+        next.adopt(&mut router, found);
+        next.keep(&mut router, &in_use(&["p-b"]));
+        assert!(leads(&router, b'b'));
+        next.keep(&mut router, &in_use(&["q-c"]));
+        assert!(leading(&router).is_empty());
+        assert!(hold(first.frontend).is_ok() && hold(other.frontend).is_ok());
+
+        // a pod of one family gets that family
+        let only_first = SandboxAddresses { address: [10, 88, 0, 9].into(), second_address: None };
+        let ask = PodPorts { addresses: only_first, ..ask("p-c") };
+        assert!(next.open(&mut router, AGENT, ask).1.is_empty());
+        assert_eq!(leading(&router), [(number, 9)]);
+        assert!(hold(other.frontend).is_ok());
     }
 
     /// Its pods run on, and its next agent takes them up, or the next pod gets their ports.

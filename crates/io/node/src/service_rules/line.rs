@@ -201,7 +201,7 @@ impl AgentRequests {
             RouteRequest::OpenPorts(_, ports, answer) => {
                 let pod = ports.pod.uid.clone();
                 if let Some(in_use) = &mut self.in_use {
-                    in_use.addresses.insert(ports.address, ports.sandbox.clone());
+                    in_use.addresses.insert(ports.addresses.address, ports.sandbox.clone());
                 }
                 self.opening.entry(pod.clone()).or_default().push(answer);
                 self.ports.insert(pod, ports.clone());
@@ -290,6 +290,7 @@ async fn receive<T: for<'a> Deserialize<'a>>(lines: &mut MessageLines) -> io::Re
 
 #[cfg(test)]
 mod tests {
+    use super::super::SandboxAddresses;
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -302,8 +303,12 @@ mod tests {
         let uid = PodUid(pod.to_owned());
         let pod =
             rekindle_types::PodRef { namespace: "shop".to_owned(), name: pod.to_owned(), uid };
-        let (sandbox, address) = (format!("{}-0", pod.name), [10, 88, 0, 9].into());
-        PodPorts { pod, sandbox, address, ports: Vec::new(), demand }
+        let (sandbox, addresses) = (format!("{}-0", pod.name), at(9));
+        PodPorts { pod, sandbox, addresses, ports: Vec::new(), demand }
+    }
+
+    fn at(last: u8) -> SandboxAddresses {
+        SandboxAddresses { address: [10, 88, 0, last].into(), second_address: None }
     }
 
     /// On a runtime of its own: it ends with all its connections, as a process does.
@@ -401,9 +406,8 @@ mod tests {
     #[test]
     fn an_address_is_in_use_until_its_sandbox_gives_its_ports_back() {
         let mut asked = AgentRequests::default();
-        let at = |last: u8| IpAddr::from([10, 88, 0, last]);
         let open = |pod: &str, last| {
-            let ports = PodPorts { address: at(last), ..ports(pod, PortDemand::WhatIsFree) };
+            let ports = PodPorts { addresses: at(last), ..ports(pod, PortDemand::WhatIsFree) };
             RouteRequest::OpenPorts(AgentLine::default(), ports, oneshot::channel().0)
         };
         let close =
@@ -416,8 +420,9 @@ mod tests {
         };
         // a and b are found, and b is not looked at before it ends; d gets an address of before
         let found = [(at(2), "a-0"), (at(3), "b-0"), (at(4), "c-0")];
-        let addresses = found.map(|(address, of)| (address, of.to_owned())).into();
-        let in_use = AddressesInUse { range: "10.88.0.0/24".parse().unwrap(), addresses };
+        let addresses = found.map(|(at, of)| (at.address, of.to_owned())).into();
+        let range = "10.88.0.0/24".parse().unwrap();
+        let in_use = AddressesInUse { range, ipv6_prefix: None, addresses };
         let steps = [
             (RouteRequest::KeepPorts(in_use), vec![2, 3, 4]),
             (open("a", 2), vec![2, 3, 4]),
@@ -430,7 +435,7 @@ mod tests {
         for (request, expected) in steps {
             let step = format!("{request:?}");
             asked.note(request);
-            let expected = expected.into_iter().map(at).collect();
+            let expected = expected.into_iter().map(|last| at(last).address).collect();
             assert_eq!(said_again(&asked), Some::<Vec<IpAddr>>(expected), "{step}");
         }
     }

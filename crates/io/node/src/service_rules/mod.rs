@@ -40,6 +40,7 @@ use self::open_ports::{OpenPorts, PortTaken};
 use self::refused_elements::{LeftOutElement, write_all_but_refused};
 pub use self::routes::{
     AddressesInUse, AgentLine, PodPorts, PodRoutes, PortDemand, PortOutcome, RouteRequest,
+    SandboxAddresses,
 };
 use self::service_events::{report_closed_port, report_lost_ports};
 use crate::clock::{Clock, sleep_until};

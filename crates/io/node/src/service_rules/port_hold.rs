@@ -11,6 +11,9 @@ use rustix::net::{
     AddressFamily, Shutdown, SocketFlags, SocketType, bind, listen, shutdown, socket_with, sockopt,
 };
 
+/// Connections that wait to be accepted, as many as the standard library lets.
+const LISTEN_BACKLOG: i32 = 128;
+
 /// A port that is held until this is dropped.
 #[derive(Debug)]
 pub(super) enum PortHold {
@@ -45,17 +48,22 @@ pub(super) fn hold(port: Frontend) -> io::Result<PortHold> {
 /// this one listens for an instant, as a server would that starts again. Then it listens no more
 /// and shares the port with no other socket.
 fn hold_tcp(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpListener::bind(address)?,
-        SocketAddr::V6(address) => {
-            let socket = bind_ipv6(SocketType::STREAM, address)?;
-            listen(&socket, 1)?;
-            socket.into()
-        }
-    };
+    let socket = listen_at(address)?;
     shutdown(&socket, Shutdown::Both)?;
     sockopt::set_socket_reuseaddr(&socket, false)?;
     Ok(socket)
+}
+
+/// Listens at an address of the machine, in its family only.
+pub(super) fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
+    match address {
+        SocketAddr::V4(_) => TcpListener::bind(address),
+        SocketAddr::V6(address) => {
+            let socket = bind_ipv6(SocketType::STREAM, address)?;
+            listen(&socket, LISTEN_BACKLOG)?;
+            Ok(socket.into())
+        }
+    }
 }
 
 /// A socket for IPv6 only: another one has the port of IPv4.

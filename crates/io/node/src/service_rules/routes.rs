@@ -1,14 +1,14 @@
 //! What a pod's worker asks of who writes the rules of Services.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use rekindle_net::Ipv4Net;
+use rekindle_net::{EmbeddingPrefix, Ipv4Net};
 use rekindle_services::{HostPort, WithdrawalCause};
-use rekindle_types::{PodRef, PodUid};
+use rekindle_types::{IpFamily, PodRef, PodUid};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
@@ -51,12 +51,53 @@ pub struct PodPorts {
     pub pod: PodRef,
     /// The id of the sandbox that they lead to.
     pub sandbox: String,
-    /// Its address.
-    pub address: IpAddr,
-    /// All that the pod asks for.
+    /// Where the sandbox is.
+    #[serde(flatten)]
+    pub addresses: SandboxAddresses,
+    /// All that the pod asks for, in the families of these addresses.
     pub ports: Vec<HostPort>,
     /// Whether it does without some.
     pub demand: PortDemand,
+}
+
+/// The addresses of a sandbox, one of each IP family at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SandboxAddresses {
+    /// The one by which its node knows the sandbox.
+    pub address: IpAddr,
+    /// That of the other family, with dual stack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_address: Option<IpAddr>,
+}
+
+impl SandboxAddresses {
+    /// Those of a list that begins with the address by which the node knows the sandbox.
+    pub fn from_list(addresses: &[IpAddr]) -> Option<Self> {
+        let address = *addresses.first()?;
+        let family = IpFamily::from_address(address);
+        let is_of_other = |other: &&IpAddr| IpFamily::from_address(**other) != family;
+        Some(Self { address, second_address: addresses.iter().find(is_of_other).copied() })
+    }
+
+    /// The one of this family.
+    pub fn of_family(&self, family: IpFamily) -> Option<IpAddr> {
+        self.all().find(|address| IpFamily::from_address(*address) == family)
+    }
+
+    /// The families of its addresses.
+    pub fn families(&self) -> impl Iterator<Item = IpFamily> {
+        self.all().map(IpFamily::from_address)
+    }
+
+    /// Whether this is one of them.
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.all().any(|own| own == address)
+    }
+
+    fn all(&self) -> impl Iterator<Item = IpAddr> {
+        std::iter::once(self.address).chain(self.second_address)
+    }
 }
 
 /// What a pod does about a port that it cannot have.
@@ -74,7 +115,10 @@ pub enum PortDemand {
 pub struct AddressesInUse {
     /// Where the node's sandboxes get addresses from.
     pub range: Ipv4Net,
-    /// Those of the sandboxes that stand, each with the sandbox's id.
+    /// What second addresses follow from, with dual stack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv6_prefix: Option<EmbeddingPrefix>,
+    /// The first addresses of the sandboxes that stand, each with the sandbox's id.
     pub addresses: BTreeMap<IpAddr, String>,
 }
 
@@ -82,12 +126,21 @@ impl AddressesInUse {
     /// Whether this was the address of a sandbox of the node which is no more: of this one, if it
     /// is known which.
     pub(crate) fn has_ended(&self, address: IpAddr, sandbox: Option<&str>) -> bool {
-        let is_of_node = match address {
-            IpAddr::V4(address) => self.range.contains(&address),
-            IpAddr::V6(_) => false,
-        };
         let stands = |id: &String| sandbox.is_none_or(|sandbox| sandbox == id);
-        is_of_node && !self.addresses.get(&address).is_some_and(stands)
+        let is_of_node = self.first_address(address).is_some_and(|it| self.range.contains(&it));
+        is_of_node && !self.sandbox_at(address).is_some_and(stands)
+    }
+
+    /// The sandbox that has this address, be it the first or the second one.
+    pub(crate) fn sandbox_at(&self, address: IpAddr) -> Option<&String> {
+        self.addresses.get(&IpAddr::V4(self.first_address(address)?))
+    }
+
+    fn first_address(&self, address: IpAddr) -> Option<Ipv4Addr> {
+        match address {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(second) => self.ipv6_prefix?.first_address(second),
+        }
     }
 }
 

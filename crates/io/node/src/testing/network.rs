@@ -32,8 +32,10 @@ impl FakeNetwork {
     /// The ports of the node that are open, each with the address that it leads to.
     pub(crate) fn open_ports(&self) -> Vec<(SocketAddr, IpAddr)> {
         let state = self.0.lock().unwrap();
-        let of =
-            |open: &PodPorts| open.ports.iter().map(|port| (address(port), open.address)).collect();
+        let of = |open: &PodPorts| {
+            let to = open.addresses.address;
+            open.ports.iter().map(|port| (address(port), to)).collect()
+        };
         state.ports.values().flat_map(|open| -> Vec<_> { of(open) }).collect()
     }
 
@@ -72,8 +74,9 @@ impl FakeNetwork {
                 let (Ok(()) | Err(())) = done.send(());
             }
             RouteRequest::KeepPorts(in_use) => {
-                let has_ended =
-                    |open: &PodPorts| in_use.has_ended(open.address, Some(open.sandbox.as_str()));
+                let has_ended = |open: &PodPorts| {
+                    in_use.has_ended(open.addresses.address, Some(open.sandbox.as_str()))
+                };
                 state.ports.retain(|_, open| !has_ended(open));
             }
             RouteRequest::AgentGone(_) => {}

@@ -2,12 +2,10 @@
 
 use k8s_openapi::api::core::v1::ContainerPort;
 use rekindle_types::held::HeldPod;
+use rekindle_types::node_ports::collide;
 use rekindle_types::pods::AnySpec;
 
 use super::NodeState;
-
-/// The address that stands for all of the node.
-const ALL_ADDRESSES: &str = "0.0.0.0";
 
 /// A port of a node. Ordered so that those which may collide stand together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,11 +96,6 @@ impl<'a> PodHostPorts<'a> {
     }
 }
 
-/// Addresses collide when they are the same, or one of them is all of the node.
-fn collide(a: &str, b: &str) -> bool {
-    a == b || a == ALL_ADDRESSES || b == ALL_ADDRESSES
-}
-
 fn number(port: &ContainerPort) -> i32 {
     port.host_port.unwrap_or_default()
 }
@@ -112,5 +105,5 @@ fn protocol(port: &ContainerPort) -> &str {
 }
 
 fn address(port: &ContainerPort) -> &str {
-    port.host_ip.as_deref().filter(|address| !address.is_empty()).unwrap_or(ALL_ADDRESSES)
+    port.host_ip.as_deref().unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 //! its line goes.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use k8s_openapi::api::core::v1::{
     AppArmorProfile, Container, ContainerPort, LifecycleHandler, PodSecurityContext, PodSpec,
@@ -184,8 +184,8 @@ pub const UNENFORCED: &[UnenforcedField] = &[
     ),
     own_network(
         "ports[*].hostPort",
-        |c| items(c.ports.as_ref()).iter().any(asks_for_ipv6),
-        "ports of the node are opened at its IPv4 addresses only",
+        |c| items(c.ports.as_ref()).iter().any(asks_for_ipv6_loopback),
+        "no port of the node is opened at ::1",
     ),
     container(
         "resources.claims",
@@ -254,9 +254,9 @@ fn connects(hook: Option<&LifecycleHandler>) -> bool {
     hook.is_some_and(|hook| hook.tcp_socket.is_some())
 }
 
-fn asks_for_ipv6(port: &ContainerPort) -> bool {
+fn asks_for_ipv6_loopback(port: &ContainerPort) -> bool {
     let address = port.host_ip.as_deref().and_then(|address| address.parse::<IpAddr>().ok());
-    port.host_port.unwrap_or(0) != 0 && address.is_some_and(|address| address.is_ipv6())
+    port.host_port.unwrap_or(0) != 0 && address.is_some_and(|it| it == Ipv6Addr::LOCALHOST)
 }
 
 fn limits_something_else(container: &Container) -> bool {
