@@ -70,6 +70,7 @@ pub fn turn(view: &ClusterView, key: &ControllerKey) -> scheduler::SchedulingRan
         | ControllerKey::ReplicationController(_)
         | ControllerKey::StatefulSet(_)
         | ControllerKey::EndpointSlices(_)
+        | ControllerKey::MirroredSlices(_)
         | ControllerKey::Endpoints(_)
         | ControllerKey::LoadBalancer(_)
         | ControllerKey::DaemonSet(_)
@@ -119,6 +120,7 @@ fn planned(view: &ClusterView, key: &ControllerKey, now: Tick) -> WritePlan {
             horizontal_autoscaler::reconcile(view, name, now)
         }
         ControllerKey::EndpointSlices(name) => endpoints::reconcile_slices(view, name),
+        ControllerKey::MirroredSlices(name) => endpoints::reconcile_mirrored(view, name),
         ControllerKey::Endpoints(name) => endpoints::reconcile_object(view, name),
         ControllerKey::LoadBalancer(name) => load_balancer::reconcile(view, name),
         ControllerKey::Job(name) => job::reconcile(view, name, now),

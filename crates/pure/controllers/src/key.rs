@@ -23,6 +23,8 @@ pub enum ControllerKey {
     CronJob(NamespacedName),
     /// The EndpointSlices of a Service.
     EndpointSlices(NamespacedName),
+    /// The EndpointSlices that mirror Endpoints which a user writes for a Service.
+    MirroredSlices(NamespacedName),
     /// The Endpoints of a Service.
     Endpoints(NamespacedName),
     /// The addresses of a Service of type LoadBalancer.
@@ -83,7 +85,9 @@ impl ControllerKey {
                 id(ResourceKind::Service, name)
             }
             // one that is left over has no Service any more
-            ControllerKey::Endpoints(name) => id(ResourceKind::Endpoints, name),
+            ControllerKey::Endpoints(name) | ControllerKey::MirroredSlices(name) => {
+                id(ResourceKind::Endpoints, name)
+            }
             ControllerKey::DaemonSet(name) => id(ResourceKind::DaemonSet, name),
             ControllerKey::Deployment(name) => id(ResourceKind::Deployment, name),
             ControllerKey::HorizontalAutoscaler(name) => {
@@ -133,6 +137,7 @@ impl fmt::Display for ControllerKey {
             ControllerKey::EndpointSlices(name) => {
                 write!(f, "reconcile EndpointSlices of Service {name}")
             }
+            ControllerKey::MirroredSlices(name) => write!(f, "mirror Endpoints {name}"),
             ControllerKey::Endpoints(name) => write!(f, "reconcile Endpoints {name}"),
             ControllerKey::LoadBalancer(name) => write!(f, "give Service {name} its addresses"),
             ControllerKey::Job(name) => write!(f, "reconcile Job {name}"),

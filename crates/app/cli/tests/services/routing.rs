@@ -2,13 +2,16 @@
 
 use std::net::TcpStream;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rekindle_testkit::guarded_child::GuardedChild;
 use rekindle_testkit::ports::{answers, forwarded_port};
 use rekindle_testkit::{Engine, text};
 
 use crate::{ready, web};
+
+/// Rules have to follow within this time.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A pod with a shell.
 const SHELL: &str = "
@@ -103,4 +106,43 @@ fn rules_that_somebody_else_takes_away_are_back_and_go_with_the_engine() {
     assert!(down.status.success(), "{}", text(&down.stderr));
     engine.wait();
     assert!(!tables().contains(&table), "{}", tables());
+}
+
+#[test]
+fn a_service_without_a_selector_leads_where_its_endpoints_say() {
+    let engine = Engine::start();
+    engine.apply(&web(1, 1));
+    ready(&engine);
+    let pod = engine.get("pods")["items"][0]["status"]["podIP"].as_str().unwrap().to_owned();
+    engine.apply(
+        "apiVersion: v1\nkind: Service\nmetadata: {name: out}\nspec: {ports: [{port: 81}]}\n",
+    );
+    let address = engine.get("service/out")["spec"]["clusterIP"].as_str().unwrap().to_owned();
+    let to = format!("{address}:81").parse().unwrap();
+    let refused = TcpStream::connect_timeout(&to, Duration::from_secs(60)).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    let endpoints = |extra: &str| {
+        format!(
+            "apiVersion: v1\nkind: Endpoints\nmetadata: {{name: out{extra}}}\nsubsets: [{{addresses: [{{ip: {pod}}}], ports: [{{port: 8080}}]}}]\n"
+        )
+    };
+    let until = |expected: bool| {
+        let begin = Instant::now();
+        while answers(&address, 81) != expected {
+            assert!(begin.elapsed() < PATIENCE, "answers: {}", !expected);
+        }
+    };
+    engine.apply(&endpoints(""));
+    until(true);
+    let slices = engine.get("endpointslices");
+    let mut labels = slices["items"].as_array().unwrap().iter().map(|it| &it["metadata"]["labels"]);
+    let of_out = labels.find(|labels| labels["kubernetes.io/service-name"] == "out").unwrap();
+    let manager = &of_out["endpointslice.kubernetes.io/managed-by"];
+    assert_eq!(manager, "endpointslicemirroring-controller.k8s.io");
+    engine.apply(&endpoints(", labels: {endpointslice.kubernetes.io/skip-mirror: 'true'}"));
+    until(false);
+    engine.apply(&endpoints(", labels: {endpointslice.kubernetes.io/skip-mirror: 'false'}"));
+    until(true);
+    engine.kubectl(&["delete", "endpoints", "out"]);
+    until(false);
 }

@@ -16,7 +16,7 @@ pub(super) const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 /// The same plus maxSurge.
 pub(super) const MAX: &str = "deployment.kubernetes.io/max-replicas";
 /// kubectl's own record of what was applied; not copied.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The annotation of an API long gone; not copied.
 const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 /// Bytes of a revision history, as upstream.

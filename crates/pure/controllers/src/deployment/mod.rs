@@ -24,6 +24,8 @@ mod scaling;
 mod status;
 mod template;
 
+pub(crate) use annotations::LAST_APPLIED;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

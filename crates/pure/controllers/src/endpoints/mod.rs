@@ -8,9 +8,10 @@
 //!                                                                               └─► one Endpoints object (`object`)
 //! ```
 //!
-//! A Service without a selector is left alone: somebody else says where it leads. The view knows
-//! the pods of each Service.
+//! A Service without a selector leads where its user says: in slices, or in Endpoints, which
+//! `mirroring` copies into slices. The view knows the pods of each Service.
 
+mod mirroring;
 mod object;
 mod shown;
 mod slices;
@@ -27,6 +28,7 @@ use crate::{
     ClusterView, ControllerKey, NamespacedName, ObjectChange, ResourceKind, ViewObject, owners,
     pods,
 };
+pub(crate) use mirroring::reconcile as reconcile_mirrored;
 pub(crate) use object::reconcile as reconcile_object;
 pub(crate) use slices::{is_of_service, reconcile as reconcile_slices};
 
@@ -41,6 +43,7 @@ pub(crate) fn affected(
     change: &ObjectChange,
     keys: &mut BTreeSet<ControllerKey>,
 ) {
+    mirroring::affected(view, change, keys);
     match change.latest() {
         ViewObject::Service(_) => keys.extend(both(&change.id.name)),
         ViewObject::Pod(_) => {
@@ -114,10 +117,14 @@ pub(crate) fn selects(service: &Service, labels: Option<&Labels>) -> bool {
 /// True when these controllers say where it leads.
 fn is_ours(service: &Service) -> bool {
     let Some(spec) = &service.spec else { return false };
-    let has_selector = spec.selector.as_ref().is_some_and(|selector| !selector.is_empty());
-    has_selector
+    has_selector(service)
         && spec.type_.as_deref() != Some("ExternalName")
         && !owners::is_terminating(&service.metadata)
+}
+
+fn has_selector(service: &Service) -> bool {
+    let selector = service.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    selector.is_some_and(|selector| !selector.is_empty())
 }
 
 fn is_headless(service: &Service) -> bool {

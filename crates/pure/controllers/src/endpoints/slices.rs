@@ -213,7 +213,10 @@ impl<'a> SliceSync<'a> {
                 }
                 known.metadata.clone()
             }
-            None => self.new_meta(family),
+            None => {
+                let owner = (ResourceKind::Service, &self.service.metadata);
+                new_meta(self.view, owner, family, &mut self.taken)
+            }
         };
         let endpoints = shown.iter().map(PodEndpoint::endpoint).collect();
         let slice = EndpointSlice {
@@ -227,30 +230,6 @@ impl<'a> SliceSync<'a> {
             None => WriteOperation::Create(slice.into()),
         };
         self.written.push(write.into());
-    }
-
-    fn new_meta(&mut self, family: IpFamily) -> ObjectMeta {
-        let meta = &self.service.metadata;
-        let service = meta.name.as_deref().unwrap_or_default();
-        let namespace = meta.namespace.as_deref().unwrap_or_default();
-        let series = format!("{}/{}", meta.uid.as_deref().unwrap_or_default(), family.name());
-        let (number, name) = (self.taken..)
-            .map(|number| {
-                (number, format!("{}-{}", names::base(service), names::suffix(&series, number)))
-            })
-            .find(|(_, name)| {
-                let name = NamespacedName::new(namespace, name.as_str());
-                self.view.get(&ObjectId::new(ResourceKind::EndpointSlice, name)).is_none()
-            })
-            .expect("there are more names than slices");
-        self.taken = number + 1;
-        ObjectMeta {
-            generate_name: Some(format!("{service}-")),
-            name: Some(name),
-            namespace: meta.namespace.clone(),
-            owner_references: Some(vec![owners::controller_reference(ResourceKind::Service, meta)]),
-            ..ObjectMeta::default()
-        }
     }
 
     /// A pod that is being deleted is not ready, and serves for as long as its probe says so:
@@ -275,11 +254,39 @@ impl<'a> SliceSync<'a> {
     }
 }
 
+/// What a new slice of this owner and family begins with. `taken` counts the names of its series.
+pub(super) fn new_meta(
+    view: &ClusterView,
+    (kind, owner): (ResourceKind, &ObjectMeta),
+    family: IpFamily,
+    taken: &mut u32,
+) -> ObjectMeta {
+    let stem = owner.name.as_deref().unwrap_or_default();
+    let namespace = owner.namespace.as_deref().unwrap_or_default();
+    let series = format!("{}/{}", owner.uid.as_deref().unwrap_or_default(), family.name());
+    let named =
+        |number| (number, format!("{}-{}", names::base(stem), names::suffix(&series, number)));
+    let is_free = |(_, name): &(u32, String)| {
+        let name = NamespacedName::new(namespace, name.as_str());
+        view.get(&ObjectId::new(ResourceKind::EndpointSlice, name)).is_none()
+    };
+    let (number, name) =
+        (*taken..).map(named).find(is_free).expect("there are more names than slices");
+    *taken = number + 1;
+    ObjectMeta {
+        generate_name: Some(format!("{stem}-")),
+        name: Some(name),
+        namespace: owner.namespace.clone(),
+        owner_references: Some(vec![owners::controller_reference(kind, owner)]),
+        ..ObjectMeta::default()
+    }
+}
+
 fn uid_of(endpoint: &Endpoint) -> Option<&str> {
     endpoint.target_ref.as_ref()?.uid.as_deref()
 }
 
-fn shown_port(port: &BackendPort<'_>) -> EndpointPort {
+pub(super) fn shown_port(port: &BackendPort<'_>) -> EndpointPort {
     EndpointPort {
         name: Some(port.name.to_owned()),
         protocol: Some(port.protocol.to_owned()),
@@ -288,7 +295,7 @@ fn shown_port(port: &BackendPort<'_>) -> EndpointPort {
     }
 }
 
-fn ports_of(slice: &EndpointSlice) -> Vec<BackendPort<'_>> {
+pub(super) fn ports_of(slice: &EndpointSlice) -> Vec<BackendPort<'_>> {
     let ports = slice.ports.iter().flatten().map(|port| BackendPort {
         name: port.name.as_deref().unwrap_or_default(),
         protocol: port.protocol.as_deref().unwrap_or_default(),

@@ -20,6 +20,7 @@ mod job_crashes;
 mod job_policies;
 mod load_balancers;
 mod machine_ports;
+mod mirrored_slices;
 mod naked_pods;
 mod namespace;
 mod node_failure;
