@@ -13,7 +13,7 @@ use rtnetlink::{Handle, LinkBridge, LinkUnspec, RouteMessageBuilder};
 use crate::error::NetError;
 use crate::forwarding;
 use crate::ipv6;
-use crate::links::{ENODEV, connect, errno, find, mac_in, mac_of, netlink};
+use crate::links::{ENODEV, ESRCH, connect, errno, find, mac_in, mac_of, netlink};
 use crate::veth::VethNames;
 
 /// A bridge that stands.
@@ -209,7 +209,22 @@ async fn destinations(
 
 /// Routes these addresses into the bridge.
 pub(crate) async fn route_into(handle: &Handle, index: u32, range: IpNet) -> Result<(), NetError> {
-    let route = match range {
+    let added = handle.route().add(route_to(index, range)).replace().execute().await;
+    added.map_err(|error| netlink("route into the bridge", &range.to_string(), error))
+}
+
+/// Takes such a route away. Absent is success.
+pub(crate) async fn unroute(handle: &Handle, index: u32, range: IpNet) -> Result<(), NetError> {
+    match handle.route().del(route_to(index, range)).execute().await {
+        Err(error) if errno(&error) != Some(ESRCH) => {
+            Err(netlink("remove route into the bridge", &range.to_string(), error))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn route_to(index: u32, range: IpNet) -> RouteMessage {
+    match range {
         IpNet::V4(range) => RouteMessageBuilder::<Ipv4Addr>::new()
             .destination_prefix(range.network(), range.prefix_len())
             .output_interface(index)
@@ -219,9 +234,7 @@ pub(crate) async fn route_into(handle: &Handle, index: u32, range: IpNet) -> Res
             .destination_prefix(range.network(), range.prefix_len())
             .output_interface(index)
             .build(),
-    };
-    let added = handle.route().add(route).replace().execute().await;
-    added.map_err(|error| netlink("route into the bridge", &range.to_string(), error))
+    }
 }
 
 /// Takes the bridge away. Absent is success.

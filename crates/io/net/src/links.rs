@@ -13,6 +13,8 @@ use crate::error::NetError;
 
 /// There is no such entry, or no such kind of thing in this kernel.
 pub(crate) const ENOENT: i32 = 2;
+/// There is no such route.
+pub(crate) const ESRCH: i32 = 3;
 /// There is one already.
 pub(crate) const EEXIST: i32 = 17;
 /// There is no such interface.

@@ -295,6 +295,14 @@ impl BridgeNetwork {
         bridge::route_into(&self.inner.netlink, self.inner.bridge.index, range).await
     }
 
+    /// Takes the route to a range of Services away. Absent is success.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub async fn unroute_services(&self, range: IpNet) -> Result<(), NetError> {
+        bridge::unroute(&self.inner.netlink, self.inner.bridge.index, range).await
+    }
+
     /// Unplugs sandbox `id` in the background; its address is free once the interface is gone.
     /// Absent is success. The sandbox itself may be gone already, or still stand.
     pub fn detach(&self, id: &str) {

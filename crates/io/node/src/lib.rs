@@ -47,7 +47,8 @@ mod pods;
 mod probes;
 mod register;
 mod service_links;
-pub mod service_rules;
+pub mod service_ranges;
+mod service_rules;
 mod settings;
 pub mod shutdown;
 mod spares;
@@ -71,6 +72,7 @@ pub use images::ImageGcPolicy;
 pub use network::{NetworkError, PodNetwork};
 pub use network_policies::{PolicyGate, PolicyRules};
 pub use probes::connect_tls;
+pub use service_ranges::ServiceRanges;
 pub use service_rules::{
     AddressesInUse, AgentLine, PodPorts, PodRoutes, PortDemand, PortOutcome, RouteRequest,
     SandboxAddresses, ServiceRules, follow_requests, serve_routes,

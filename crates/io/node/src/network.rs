@@ -203,6 +203,6 @@ impl PodNetwork for rekindle_net::BridgeNetwork {
     }
 }
 
-fn in_one_line(error: &(dyn std::error::Error + 'static)) -> NetworkError {
+pub(crate) fn in_one_line(error: &(dyn std::error::Error + 'static)) -> NetworkError {
     NetworkError(causes(error))
 }

@@ -438,7 +438,7 @@ pub(crate) fn remove(
     until_decided(key, || {
         let quotas = || QuotaWrite::of_removal(api, entry, object, now);
         if service_addresses::is_service(entry) {
-            return service_addresses::remove(api, object, quotas);
+            return service_addresses::remove(api, object, (now, quotas));
         }
         if let Some(quotas) = quotas() {
             return quotas.queue(ObjectChange::Remove(Arc::clone(object)));

@@ -6,6 +6,7 @@ mod frontend;
 mod routed;
 mod router;
 mod rules;
+mod service_ranges;
 
 pub use frontend::{Frontend, HostPort, TransportProtocol};
 pub use router::{
@@ -14,3 +15,4 @@ pub use router::{
 pub use rules::{
     EndpointPick, Refusal, RuleChanges, RuleElement, RuleElements, SourceRange, StaleFlow,
 };
+pub use service_ranges::{MachineNetworks, RangeVerdict};

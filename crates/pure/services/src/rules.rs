@@ -10,6 +10,7 @@
 //! one transaction (docs/adr/0058).
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroU32};
 
@@ -64,7 +65,7 @@ impl RuleElement {
     }
 }
 
-/// A range of addresses that clients have (`loadBalancerSourceRanges`).
+/// A range of addresses: of clients (`loadBalancerSourceRanges`), or of Services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourceRange {
     /// The first address.
@@ -77,14 +78,23 @@ impl SourceRange {
     /// From a text such as `192.0.2.0/24`. Bits of the address beyond the prefix do not count.
     pub fn parse(text: &str) -> Option<Self> {
         let (address, prefix) = text.trim().split_once('/')?;
-        let address: IpAddr = address.parse().ok()?;
-        let prefix = prefix.parse().ok()?;
+        Self::within(address.parse().ok()?, prefix.parse().ok()?)
+    }
+
+    /// The range of this length that an address lies in.
+    fn within(address: IpAddr, prefix: u8) -> Option<Self> {
         let network = match (address, Self::netmask(IpFamily::from_address(address), prefix)?) {
             (IpAddr::V4(address), IpAddr::V4(mask)) => (address & mask).into(),
             (IpAddr::V6(address), IpAddr::V6(mask)) => (address & mask).into(),
             (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => return None,
         };
         Some(Self { network, prefix })
+    }
+
+    /// Whether an address is in both.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let prefix = self.prefix.min(other.prefix);
+        Self::within(self.network, prefix) == Self::within(other.network, prefix)
     }
 
     /// The bits that count, as an address; none when there are not so many.
@@ -98,6 +108,12 @@ impl SourceRange {
                 Ipv6Addr::from_bits(u128::MAX.checked_shl(host_bits).unwrap_or(0)).into()
             }
         })
+    }
+}
+
+impl fmt::Display for SourceRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.network, self.prefix)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use kube::Client;
@@ -11,7 +12,7 @@ use rekindle_net::rules::{
     Ipv6Ranges, LoopbackNodePorts, PodEgress, RuleTableConfig, TableOwnership, forwarding_firewalls,
 };
 use rekindle_net::{BridgeNetwork, ForwardingUsers, IpNet, Ipv4Net, Ipv6Net};
-use rekindle_node::{PodRoutes, ServiceNames, ServiceRules, serve_routes};
+use rekindle_node::{PodRoutes, ServiceNames, ServiceRanges, ServiceRules, serve_routes};
 use rekindle_types::{IpFamily, causes};
 use tokio::net::UnixListener;
 
@@ -43,6 +44,8 @@ pub struct RuleWriter {
     /// What names of Services lead to.
     pub service_names: ServiceNames,
     task: WriterTask,
+    /// Follows ranges that users add.
+    ranges: WriterTask,
     config: RuleTableConfig,
     forwarding: ForwardingUsers,
     ipv6_forwarding: ForwardingUsers,
@@ -54,7 +57,7 @@ impl RuleWriter {
     /// pods, and the log says so. Agents in processes of their own are answered that it does.
     pub async fn start(
         bridge: &str,
-        network: &BridgeNetwork,
+        network: &Arc<BridgeNetwork>,
         services: ChosenServiceRange,
         data_dir: &DataDir,
         client: Client,
@@ -74,16 +77,17 @@ impl RuleWriter {
             network.route_services(range).await.context("route the addresses of Services")?;
         }
         let listener = unix_socket::listen(&writer.socket)?;
-        Ok(match ServiceRules::open(writer.config.clone()) {
+        let mut writer = match ServiceRules::open(writer.config.clone()) {
             Ok(rules) => {
                 // answers to what pods send out come in elsewhere than by the bridge
                 writer.forwarding.join().context("let the machine forward packets of pods")?;
                 warn_of_firewalls(bridge);
                 let (routes, requests) = PodRoutes::new();
+                let rules_client = client.clone();
                 let serve_others = serve_others(listener, routes.clone());
                 let task = WriterTask::start(async move {
                     tokio::select! {
-                        () = rules.serve(client, clock, requests) => {}
+                        () = rules.serve(rules_client, clock, requests) => {}
                         () = serve_others => {}
                     }
                 });
@@ -98,7 +102,11 @@ impl RuleWriter {
                 let task = WriterTask::start(serve_others(listener, PodRoutes::default()));
                 Self { task, ..writer }
             }
-        })
+        };
+        let (bridge, network) = (bridge.to_owned(), Arc::clone(network));
+        let ranges = ServiceRanges::new(bridge, network, writer.routes.clone());
+        writer.ranges = WriterTask::start(ranges.serve(client, clock));
+        Ok(writer)
     }
 
     /// One that writes nothing, for an engine that takes away what is left.
@@ -120,6 +128,7 @@ impl RuleWriter {
             routes: PodRoutes::default(),
             service_names: ServiceNames::Endpoints,
             task: WriterTask::default(),
+            ranges: WriterTask::default(),
             config,
             forwarding: users(FORWARDING, IpFamily::V4),
             ipv6_forwarding: users(IPV6_FORWARDING, IpFamily::V6),
@@ -129,6 +138,7 @@ impl RuleWriter {
 
     /// Writes no more. The rules stay, and lead to pods that run on.
     pub async fn stop(&mut self) {
+        self.ranges.stop().await;
         self.task.stop().await;
     }
 

@@ -14,7 +14,7 @@ use crate::{ready, web};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A pod with a shell.
-const SHELL: &str = "
+pub const SHELL: &str = "
 apiVersion: v1
 kind: Pod
 metadata: {name: shell}
@@ -28,7 +28,7 @@ fn in_shell(engine: &Engine, script: &str) -> String {
 }
 
 /// Asks a server from inside the pod.
-fn asked_in_shell(engine: &Engine, host: &str, port: u16) -> String {
+pub fn asked_in_shell(engine: &Engine, host: &str, port: u16) -> String {
     in_shell(
         engine,
         &format!(

@@ -188,6 +188,12 @@ impl RuleTable {
         Ok(changes)
     }
 
+    /// From the next replacement on connections to these ranges, beside those of the configuration,
+    /// are rejected where no Service has the address.
+    pub fn serve_ranges(&self, further: Vec<IpNet>) {
+        lock(&self.table).serve_ranges(further);
+    }
+
     /// Makes these changes, and returns when the kernel has made them. On an error nothing has
     /// changed: an element to be removed was not there, or the table is gone.
     pub async fn apply(&self, changes: &RuleChanges) -> Result<(), RuleError> {

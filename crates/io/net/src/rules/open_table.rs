@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use ipnet::IpNet;
 use netlink_packet_netfilter::nftables::{
     NfTablesMessage, SetElementList, SetElementMessage, TableFlags,
 };
@@ -26,6 +27,8 @@ pub(super) struct OpenTable {
     table: OwnedTable,
     /// Where connections wait.
     queue: Option<u16>,
+    /// Ranges of Services that users have added.
+    further: Vec<IpNet>,
     /// Those in the kernel.
     needed_chains: BTreeSet<NeededChain>,
 }
@@ -34,7 +37,7 @@ impl OpenTable {
     pub(super) fn open(config: &RuleTableConfig) -> Result<Self, RuleError> {
         let table = OwnedTable::open(&config.bridge, "", config.ownership)?;
         let (config, needed_chains) = (config.clone(), BTreeSet::new());
-        Ok(Self { config, table, queue: None, needed_chains })
+        Ok(Self { config, table, queue: None, further: Vec::new(), needed_chains })
     }
 
     /// Has connections wait in this queue from now on, if the kernel can have such rules.
@@ -106,13 +109,19 @@ impl OpenTable {
     }
 
     fn chains(&self) -> Vec<ChainDefinition> {
-        schema::chains(&self.config, self.queue)
+        schema::chains(&self.config, self.queue, &self.further)
+    }
+
+    /// Connections to these ranges are rejected where no Service is, from the next replacement on.
+    pub(super) fn serve_ranges(&mut self, further: Vec<IpNet>) {
+        self.further = further;
     }
 
     /// What the table says about itself. It differs between versions of the rules, and with the
-    /// configuration.
+    /// configuration. Further ranges make no other version: they come and go in the same table.
     fn description(&self) -> String {
-        let sets_and_chains = (schema::sets(&self.config), self.chains());
+        let chains = schema::chains(&self.config, self.queue, &[]);
+        let sets_and_chains = (schema::sets(&self.config), chains);
         let digest = Sha256::digest(format!("{:?} {sets_and_chains:?}", self.config));
         let version: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
         format!("made by Rekindle, which owns it; version {version}")

@@ -254,8 +254,12 @@ fn sets_of(family: IpFamily) -> Vec<SetDefinition> {
 }
 
 /// All chains that do not depend on elements, callees first. Connections wait in `queue`, if there
-/// is one.
-pub(super) fn chains(config: &RuleTableConfig, queue: Option<u16>) -> Vec<ChainDefinition> {
+/// is one. Users have added `further` ranges of Services.
+pub(super) fn chains(
+    config: &RuleTableConfig,
+    queue: Option<u16>,
+    further: &[IpNet],
+) -> Vec<ChainDefinition> {
     use ChainHook::{Output, Postrouting, Prerouting};
     let plain = |name: &str, rules| ChainDefinition { name: name.to_owned(), base: None, rules };
     let base = |name: &str, kind, hook, priority, rules| ChainDefinition {
@@ -302,7 +306,11 @@ pub(super) fn chains(config: &RuleTableConfig, queue: Option<u16>) -> Vec<ChainD
     let vacant = each(&|family| {
         let in_range = |range| subnet(SubnetTest::Destination, range);
         let turn_away = |range| [is_of_family(family), in_range(range), vec![go_to(TURN_AWAY)]];
-        config.services(family).map(|range| turn_away(range).concat()).into_iter().collect()
+        let further = further
+            .iter()
+            .filter(|range| matches!(range, IpNet::V4(_)) == (family == IpFamily::V4));
+        let ranges = config.services(family).into_iter().chain(further.copied());
+        ranges.map(|range| turn_away(range).concat()).collect()
     });
     if !vacant.is_empty() {
         chains.push(plain(VACANT, vacant));

@@ -219,8 +219,8 @@ impl AgentRequests {
                 self.in_use = Some(in_use.clone());
                 LineRequest::KeepPorts(in_use)
             }
-            // no other agent asks by way of this one
-            RouteRequest::AgentGone(_) => return None,
+            // no other agent asks by way of this one, and the engine's own follows ranges
+            RouteRequest::AgentGone(_) | RouteRequest::ServeRanges(..) => return None,
         })
     }
 

@@ -224,6 +224,15 @@ impl ServiceRules {
                 let changes = self.host_ports.keep(&mut self.router, &in_use);
                 self.host_ports_changed(changes, recorder).await;
             }
+            RouteRequest::ServeRanges(ranges, done) => {
+                self.table.serve_ranges(ranges);
+                self.waiting.push(done);
+                match self.kernel {
+                    // written with all the rest
+                    KernelRules::Unlisted(_) => {}
+                    KernelRules::Current | KernelRules::Stale { .. } => self.replace().await,
+                }
+            }
             RouteRequest::AgentGone(agent) => self.host_ports.agent_gone(agent),
         }
     }

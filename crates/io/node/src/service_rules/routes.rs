@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use rekindle_net::{EmbeddingPrefix, Ipv4Net};
+use rekindle_net::{EmbeddingPrefix, IpNet, Ipv4Net};
 use rekindle_services::{HostPort, WithdrawalCause};
 use rekindle_types::{IpFamily, PodRef, PodUid};
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,9 @@ pub enum RouteRequest {
     /// An agent says what stands on its node: what leads to other addresses of it is left from pods
     /// that are over.
     KeepPorts(AddressesInUse),
+    /// Connections to these ranges are rejected where no Service is. The answer comes when the
+    /// kernel has it so. Users have added them to the engine's own.
+    ServeRanges(Vec<IpNet>, oneshot::Sender<()>),
     /// The line of an agent has ended, and so may the agent. Its pods may run on.
     AgentGone(AgentLine),
 }
@@ -242,6 +245,17 @@ impl PodRoutes {
             None => drop(done.send(())),
         }
         closed
+    }
+
+    /// Has connections to these ranges rejected where no Service is. Returns when the kernel has it
+    /// so, or without that after a while: rules of Services do not depend on it.
+    pub(crate) async fn serve_ranges(&self, ranges: Vec<IpNet>) {
+        let Some(requests) = &self.requests else { return };
+        let (done, served) = oneshot::channel();
+        drop(requests.send(RouteRequest::ServeRanges(ranges, done)));
+        if let Err(_elapsed) = tokio::time::timeout(ANSWERED_WITHIN, served).await {
+            tracing::warn!("failed to write rules for ranges of Services in time; they follow");
+        }
     }
 
     /// Ends what leads to other addresses of this node.

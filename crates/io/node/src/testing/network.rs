@@ -79,6 +79,7 @@ impl FakeNetwork {
                 };
                 state.ports.retain(|_, open| !has_ended(open));
             }
+            RouteRequest::ServeRanges(_, done) => drop(done.send(())),
             RouteRequest::AgentGone(_) => {}
         }
     }

@@ -119,7 +119,7 @@ pub(super) struct AdmissionRule {
 }
 
 /// Every rule. Those of a stage run from top to bottom.
-pub(super) const RULES: [AdmissionRule; 47] = [
+pub(super) const RULES: [AdmissionRule; 49] = [
     AdmissionRule {
         name: "NodeRestriction",
         why: "an agent makes mirrors and its own Node and Lease; first, so that it learns nothing else",
@@ -430,6 +430,16 @@ pub(super) const RULES: [AdmissionRule; 47] = [
         name: "IPAddress",
         why: "a held address has its record",
         hook: RuleHook::Removed(|call, _, name| service_addresses::restore_record(call, name)),
+    },
+    AdmissionRule {
+        name: "ServiceCIDR",
+        why: "a range that is ready may take over addresses of one that is being deleted",
+        hook: RuleHook::Changed(service_addresses::settle_written),
+    },
+    AdmissionRule {
+        name: "ServiceCIDR",
+        why: "a range goes at once if no address needs it",
+        hook: RuleHook::Marked(service_addresses::settle_written),
     },
     AdmissionRule {
         name: "definition names",

@@ -69,6 +69,8 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Removed: extension-apiserver-authentication
         Removed: Service kubernetes
         Removed: IPAddress
+        Changed: ServiceCIDR
+        Marked: ServiceCIDR
         Created: definition names
         Changed: definition names
         Removed: definition names

@@ -1,5 +1,6 @@
 //! ServiceCIDR (networking.k8s.io/v1): a range that cluster IPs come from. The engine has one,
-//! `kubernetes`, and chooses addresses from no other.
+//! `kubernetes`. [`crate::service_addresses`] chooses addresses from those of users, too, once the
+//! node has said that it leads there.
 
 use k8s_openapi::api::networking::v1::{ServiceCIDR, ServiceCIDRSpec};
 use rekindle_types::Tick;
@@ -10,11 +11,16 @@ use crate::registry::resource::{
     ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
+use crate::service_addresses::ServiceRange;
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, items, text};
 
 /// The range of the engine.
 pub(crate) const DEFAULT_RANGE: &str = "kubernetes";
+/// Keeps a range while addresses of it are held.
+pub(crate) const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
+/// The condition that says whether addresses come from a range.
+pub(crate) const READY: &str = "Ready";
 /// One range of each IP family.
 const RANGES_MAX: usize = 2;
 
@@ -32,10 +38,14 @@ impl ApiKind for ServiceCIDR {
 
     fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         self.status = None;
+        keep(self);
     }
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         self.status.clone_from(&old.status);
+        if old.metadata.deletion_timestamp.is_none() {
+            keep(self);
+        }
     }
 
     fn validate(&self) -> Vec<FieldError> {
@@ -50,9 +60,14 @@ impl ApiKind for ServiceCIDR {
         }
         let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
         let unreadable = ranges.iter().enumerate().filter(|(_, range)| !is_range(range));
-        let errors: Vec<FieldError> = unreadable
+        let mut errors: Vec<FieldError> = unreadable
             .map(|(index, range)| FieldError::invalid(field.index(index), range, detail))
             .collect();
+        for (index, range) in ranges.iter().enumerate().filter(|(_, range)| is_range(range)) {
+            if let Err(error) = range.parse::<ServiceRange>() {
+                errors.push(FieldError::invalid(field.index(index), range, error.to_string()));
+            }
+        }
         let is_one_family =
             ranges.len() > 1 && family_of_range(&ranges[0]) == family_of_range(&ranges[1]);
         if errors.is_empty() && is_one_family {
@@ -70,21 +85,20 @@ impl ApiKind for ServiceCIDR {
         vec![FieldError::invalid(field, ranges(self.spec.as_ref()), "field is immutable")]
     }
 
-    fn warnings(&self) -> Vec<String> {
-        if self.metadata.name.as_deref() == Some(DEFAULT_RANGE) {
-            return Vec::new();
-        }
-        let warning = "spec.cidrs: this version of Rekindle chooses addresses from the range \
-                       \"kubernetes\" only; set it with --service-cidr";
-        vec![warning.to_owned()]
-    }
-
     fn row(&self, now: Tick) -> Vec<TableCell> {
         vec![
             text(self.metadata.name.as_ref()).into(),
             ranges(self.spec.as_ref()).join(",").into(),
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
         ]
+    }
+}
+
+/// Gives a range the finalizer that the engine takes away when no address needs the range.
+fn keep(range: &mut ServiceCIDR) {
+    let finalizers = range.metadata.finalizers.get_or_insert_default();
+    if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        finalizers.push(FINALIZER.to_owned());
     }
 }
 

@@ -90,16 +90,27 @@ impl AddressBook {
         self.addresses.is_held(address)
     }
 
+    /// All addresses that Services hold.
+    pub(super) fn held_addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.addresses.held()
+    }
+
     /// Whether this address is kept for the Service `kubernetes`.
     pub(super) fn is_reserved(&self, address: IpAddr) -> bool {
         self.ranges.all().any(|range| range.first() == address)
     }
 
-    /// Whether a user may have this address.
-    pub(super) fn check_address(&self, address: IpAddr) -> Result<(), AllocationRefusal> {
-        let range = self.ranges.all().find(|range| range.contains(address));
-        let range = range.ok_or(AllocationRefusal::OtherNetwork)?;
-        if !range.assignable().contains(&number(address)) {
+    /// Whether a user may have this address, of the engine's ranges or of `further` ones. Where one
+    /// range lies in another, the address may be the edge of the smaller one.
+    pub(super) fn check_address(
+        &self,
+        address: IpAddr,
+        further: &[ServiceRange],
+    ) -> Result<(), AllocationRefusal> {
+        let all = self.ranges.all().chain(further.iter().copied());
+        let mut of_address = all.filter(|range| range.contains(address)).peekable();
+        let range = *of_address.peek().ok_or(AllocationRefusal::OtherNetwork)?;
+        if !of_address.any(|range| range.assignable().contains(&number(address))) {
             return Err(AllocationRefusal::OutsideOfRange { address, range });
         }
         if self.is_held(address) {

@@ -12,7 +12,7 @@ use rekindle_types::Tick;
 
 use super::holders::ServiceHoldings;
 use super::service_write::ServiceWrite;
-use super::{records, services};
+use super::{further_ranges, records, services};
 use crate::call::{ObjectChange, put_together};
 use crate::keys;
 use crate::registry::KindEntry;
@@ -20,7 +20,7 @@ use crate::resource_quotas::QuotaWrite;
 use crate::shared::ApiShared;
 use crate::stored::decode_stored;
 
-/// Builds the book, makes the ServiceCIDR, and puts Services and records right.
+/// Builds the book, makes the ServiceCIDR, and puts Services, records and further ranges right.
 pub(crate) fn bootstrap(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>, StoreError> {
     let mut pending = Vec::new();
     let Some(entry) = services(api) else { return Ok(pending) };
@@ -29,6 +29,8 @@ pub(crate) fn bootstrap(api: &ApiShared, now: Tick) -> Result<Vec<PendingWrite>,
         pending.extend(complete_older(api, (entry, &stored), now)?);
     }
     pending.extend(put_records_right(api, entry, now)?);
+    let (held, epoch) = api.service_addresses.current(api)?;
+    pending.extend(further_ranges::settle(api, (&held.book, epoch), now)?);
     Ok(pending)
 }
 

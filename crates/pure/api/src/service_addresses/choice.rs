@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::ServiceSpec;
 use super::book::{AddressBook, AllocationRefusal};
 use super::families;
 use super::holders::ServiceHoldings;
+use super::range::ServiceRange;
 use crate::kinds::service::ShownList;
 use crate::kinds::service::needs::{
     gets_node_ports, is_headless, needs_cluster_ip, needs_health_check_port, needs_node_ports,
@@ -34,6 +35,8 @@ impl From<FieldError> for ChoiceError {
 /// What a choice is made from.
 pub(super) struct AddressChoice<'c> {
     pub(super) book: &'c AddressBook,
+    /// The ranges that users have added.
+    pub(super) further: &'c [ServiceRange],
     /// What the Service holds already.
     pub(super) held: ServiceHoldings,
     /// Whether the first address of a range is this Service's.
@@ -97,13 +100,7 @@ impl AddressChoice<'_> {
             match asked.get(index).filter(|address| !address.is_empty()) {
                 Some(address) => self.take_address(address, &asked)?,
                 None => {
-                    let seed = (self.seed)();
-                    let address = self.book.choose_address(range, seed, |address| {
-                        self.held.addresses.contains(&address) || (self.is_foreign)(address)
-                    });
-                    let address = address.map_err(|refusal| {
-                        ChoiceError::Internal(format!("failed to allocate a serviceIP: {refusal}"))
-                    })?;
+                    let address = self.choose_address(range)?;
                     self.held.addresses.insert(address);
                     list.truncate(index);
                     list.push(address.to_string());
@@ -115,6 +112,24 @@ impl AddressChoice<'_> {
         Ok(())
     }
 
+    /// An address of the engine's range while that has one, then of further ones of its family.
+    fn choose_address(&self, range: ServiceRange) -> Result<IpAddr, ChoiceError> {
+        let is_of_family =
+            |further: &&ServiceRange| further.network().is_ipv4() == range.network().is_ipv4();
+        let further = self.further.iter().filter(is_of_family).copied();
+        let mut refusal = AllocationRefusal::Full;
+        for range in std::iter::once(range).chain(further) {
+            let chosen = self.book.choose_address(range, (self.seed)(), |address| {
+                self.held.addresses.contains(&address) || (self.is_foreign)(address)
+            });
+            match chosen {
+                Ok(address) => return Ok(address),
+                Err(why) => refusal = why,
+            }
+        }
+        Err(ChoiceError::Internal(format!("failed to allocate a serviceIP: {refusal}")))
+    }
+
     fn take_address(&mut self, text: &str, asked: &[String]) -> Result<(), ChoiceError> {
         // `families` has refused what is no address
         let Ok(address) = text.parse::<IpAddr>() else { return Ok(()) };
@@ -122,7 +137,7 @@ impl AddressChoice<'_> {
             return Ok(());
         }
         let is_kept = self.book.is_reserved(address) && !self.may_have_reserved;
-        let checked = match self.book.check_address(address) {
+        let checked = match self.book.check_address(address, self.further) {
             Ok(()) if is_kept || (self.is_foreign)(address) => Err(AllocationRefusal::AddressHeld),
             checked => checked,
         };

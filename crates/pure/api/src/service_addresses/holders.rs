@@ -41,6 +41,10 @@ impl<K: Ord + Copy> HolderCounts<K> {
     pub(super) fn is_held(&self, key: K) -> bool {
         self.counts.contains_key(&key)
     }
+
+    pub(super) fn held(&self) -> impl Iterator<Item = K> + '_ {
+        self.counts.keys().copied()
+    }
 }
 
 /// The addresses and ports of the nodes that one Service holds.

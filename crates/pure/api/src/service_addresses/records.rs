@@ -18,18 +18,16 @@ use super::range::ServiceRanges;
 use super::services;
 use crate::call::{ApiCall, ObjectChange, put};
 use crate::kinds::service::family_of;
-use crate::kinds::service_cidr::DEFAULT_RANGE;
+use crate::kinds::service_cidr::{DEFAULT_RANGE, FINALIZER, READY};
 use crate::registry::KindEntry;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::{keys, object_meta};
 
-const GROUP: &str = "networking.k8s.io";
+pub(super) const GROUP: &str = "networking.k8s.io";
 /// The labels that upstream's allocator sets.
 const FAMILY_LABEL: &str = "ipaddress.kubernetes.io/ip-family";
 const MANAGED_BY: (&str, &str) = ("ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io");
-/// Keeps a ServiceCIDR while addresses of it are held.
-const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 
 pub(super) fn addresses(api: &ApiShared) -> Option<&Arc<KindEntry>> {
     api.registry.find(GROUP, "v1", "ipaddresses")
@@ -147,7 +145,7 @@ pub(super) fn publish_ranges(
 
 fn range_object(ranges: &ServiceRanges, now: Tick) -> ServiceCIDR {
     let ready = Condition {
-        type_: "Ready".to_owned(),
+        type_: READY.to_owned(),
         status: "True".to_owned(),
         reason: String::new(),
         message: "Kubernetes Service CIDR is ready".to_owned(),

@@ -9,7 +9,7 @@ use rekindle_types::Tick;
 
 use super::choice::{AddressChoice, ChoiceError};
 use super::holders::ServiceHoldings;
-use super::{BookOfEpoch, api_service, records, services};
+use super::{BookOfEpoch, api_service, further_ranges, records, services};
 use crate::call::{ApiCall, ObjectChange, ObjectPart, put_together};
 use crate::object_meta;
 use crate::registry::{AnyObject, KindEntry};
@@ -96,6 +96,7 @@ impl<'a> ServiceWrite<'a> {
         let is_foreign = |address: IpAddr| !book.is_held(address) && records::has(api, address);
         let mut choice = AddressChoice {
             book,
+            further: &further_ranges::usable(api),
             held: self.before.clone(),
             may_have_reserved: api_service::is_api_service(&service.metadata),
             is_foreign: &is_foreign,
@@ -126,21 +127,29 @@ impl<'a> ServiceWrite<'a> {
             changes.extend(records::to_make(self.api, &meta, *address, now));
         }
         changes.extend(quotas.as_mut().map(QuotaWrite::take_changes).unwrap_or_default());
-        self.queue_with(changes)
+        self.queue_with(changes, now)
     }
 
     /// Queues these changes, with the removal of records of addresses that are given up.
     fn queue_with(
         &mut self,
         mut changes: Vec<ObjectChange>,
+        now: Tick,
     ) -> Result<Vec<PendingWrite>, StoreError> {
         let Self { api, held, before, after, epoch, .. } = self;
         held.book.release(before);
         let free = before.addresses.difference(&after.addresses).copied();
         let free: Vec<IpAddr> = free.filter(|address| !held.book.is_held(*address)).collect();
-        changes.extend(free.into_iter().filter_map(|address| records::to_remove(api, address)));
-        let queued = put_together(api, changes, *epoch);
+        changes.extend(free.iter().filter_map(|address| records::to_remove(api, *address)));
+        let mut queued = put_together(api, changes, *epoch);
         held.book.hold(if queued.is_ok() { after } else { before });
+        if let Ok(pending) = &mut queued
+            && !free.is_empty()
+        {
+            // a store that takes no write now has them looked at again by its next start
+            pending
+                .extend(further_ranges::settle(api, (&held.book, *epoch), now).unwrap_or_default());
+        }
         queued
     }
 }
@@ -151,7 +160,7 @@ impl<'a> ServiceWrite<'a> {
 pub(crate) fn remove<'q>(
     api: &ApiShared,
     object: &Arc<StoredObject>,
-    quotas: impl FnOnce() -> Option<QuotaWrite<'q>>,
+    (now, quotas): (Tick, impl FnOnce() -> Option<QuotaWrite<'q>>),
 ) -> Result<Vec<PendingWrite>, StoreError> {
     let mut changes = vec![ObjectChange::Remove(Arc::clone(object))];
     let Some(entry) = services(api) else {
@@ -163,7 +172,7 @@ pub(crate) fn remove<'q>(
     let service = api.read_as::<Service>(entry, object).ok().flatten();
     let before = service.as_deref().map(ServiceHoldings::of_service).unwrap_or_default();
     let after = ServiceHoldings::default();
-    ServiceWrite { api, entry, held, epoch, before, after }.queue_with(changes)
+    ServiceWrite { api, entry, held, epoch, before, after }.queue_with(changes, now)
 }
 
 /// Whether this is the kind.

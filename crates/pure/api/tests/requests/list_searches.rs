@@ -85,6 +85,7 @@ const REVIEWED: &[(&str, usize)] = &[
     ("kinds/service/ports.rs", 1),
     ("kinds/service/update.rs", 2),
     ("kinds/service/validate.rs", 1),
+    ("kinds/service_cidr.rs", 1),
     ("kinds/status_counts.rs", 1),
     ("kinds/storage/claim.rs", 1),
     ("kinds/storage/csi_driver.rs", 1),

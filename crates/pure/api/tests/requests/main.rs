@@ -17,6 +17,7 @@ mod engine_objects_in_quotas;
 mod eviction;
 mod eviction_at_once;
 mod flow_control;
+mod further_ranges;
 mod harness;
 mod hostile;
 mod ladders;

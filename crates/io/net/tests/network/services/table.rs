@@ -277,3 +277,36 @@ fn five_thousand_services_are_one_transaction() {
         assert!(futures::poll!(&mut changed).is_pending(), "our own notifications");
     });
 }
+
+#[test]
+fn ranges_that_are_added_reject_vacant_addresses_and_renew_the_table_in_place() {
+    let machine = Machine::new(1);
+    machine.serve_tcp();
+    machine.host.ip(&format!("route add 10.112.0.0/24 dev {BRIDGE}"));
+    machine.host.block_on(|| async {
+        let elements = service(tcp("10.112.0.1:80"), &[0]);
+        let table = table_with(&elements).await;
+        let header = || {
+            let listed = machine.host.run("nft", "-a list table inet rekindle-rktest0");
+            listed.lines().next().unwrap().to_owned()
+        };
+        let before = header();
+        assert!(before.contains("# handle"), "{before}");
+        table.serve_ranges(vec!["10.112.0.0/24".parse().unwrap()]);
+        assert_eq!(table.replace(&elements).await.unwrap(), RuleChanges::default());
+        assert_eq!(header(), before);
+        assert_eq!(connect(&machine.host, "10.112.0.1:80").unwrap().pod, 0);
+        for from in [&machine.host, &machine.pods[0]] {
+            let vacant = connect(from, "10.112.0.9:80").map(drop).unwrap_err();
+            assert_eq!(vacant.kind(), std::io::ErrorKind::ConnectionRefused);
+        }
+        // the engine's own range stays as it is
+        let vacant = connect(&machine.host, "10.96.0.9:80").map(drop).unwrap_err();
+        assert_eq!(vacant.kind(), std::io::ErrorKind::ConnectionRefused);
+        table.serve_ranges(Vec::new());
+        table.replace(&elements).await.unwrap();
+        assert_eq!(table.read_back().await.unwrap(), elements);
+        let rules = machine.host.run("nft", "list ruleset");
+        assert!(!rules.contains("10.112.0.0/24"), "{rules}");
+    });
+}

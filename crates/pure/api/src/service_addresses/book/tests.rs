@@ -79,7 +79,7 @@ fn what_users_may_not_have_is_refused_in_the_words_of_upstream() {
             "the provided IP (10.96.255.255) is not in the valid range. The range of valid IPs is 10.96.0.0/16",
         ),
     ] {
-        let checked = book.check_address(address.parse().unwrap());
+        let checked = book.check_address(address.parse().unwrap(), &[]);
         assert_eq!(checked.map_or_else(|e| e.to_string(), |()| "fine".to_owned()), expected);
     }
     let out = "provided port is not in the valid range. The range of valid ports is 30000-32767";
@@ -147,7 +147,7 @@ proptest! {
                 BookStep::Take(last) => {
                     let address = IpAddr::from([10, 96, 0, last % 32]);
                     let port = 30_000 + u16::from(last);
-                    let is_free = live.check_address(address).is_ok()
+                    let is_free = live.check_address(address, &[]).is_ok()
                         && !live.is_reserved(address)
                         && live.check_port(port.into()).is_ok();
                     prop_assert!(!is_free || !services.contains_key(&address));
@@ -161,7 +161,7 @@ proptest! {
                     let Some((address, port)) = services.iter().nth(at) else { continue };
                     let (address, port) = (*address, *port);
                     live.release(&holds(&[address], &[port]));
-                    prop_assert_eq!(live.check_address(address), Ok(()));
+                    prop_assert_eq!(live.check_address(address, &[]), Ok(()));
                     services.remove(&address);
                 }
             }
