@@ -254,3 +254,42 @@ fn flows_of_udp_to_an_endpoint_that_is_gone_are_forgotten() {
         assert_eq!(ask(&client).unwrap(), 1);
     });
 }
+
+#[test]
+fn host_ports_lead_to_their_pod_in_both_families_and_are_found_again() {
+    let machine = machine(2);
+    machine.serve_tcp();
+    machine.host.block_on(|| async {
+        let host_port = |mut elements: RuleElements, frontend| {
+            elements.insert(RuleElement::HostPort(frontend));
+            elements
+        };
+        let (everywhere, first) = (tcp("[::]:8000"), tcp("0.0.0.0:8000"));
+        let one = tcp("[fd00:99::1]:8001");
+        let mut elements = host_port(second_service(everywhere, &[1]), everywhere);
+        elements.extend(host_port(service(first, &[1]), first));
+        elements.extend(host_port(second_service(one, &[0]), one));
+        let table = dual_table(&elements).await;
+        for (from, to, pod) in [
+            (&machine.outside, "[fd00:99::1]:8000", 1),
+            (&machine.host, "[fd00:99::1]:8000", 1),
+            (&machine.host, "192.0.2.1:8000", 1),
+            (&machine.pods[0], "[fd00:88::1]:8000", 1),
+            // a pod reaches itself
+            (&machine.pods[1], "[fd00:99::1]:8000", 1),
+            (&machine.outside, "[fd00:99::1]:8001", 0),
+        ] {
+            assert_eq!(connect(from, to).unwrap().pod, pod, "{to}");
+        }
+        for to in ["[fd00:88::1]:8001", "192.0.2.1:8001", "[::1]:8000"] {
+            let refused = connect(&machine.host, to).map(drop).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{to}");
+        }
+        let mut found = table.host_ports().await.unwrap();
+        found.sort();
+        let mut expected =
+            vec![(everywhere, second_endpoint(1)), (first, endpoint(1)), (one, second_endpoint(0))];
+        expected.sort();
+        assert_eq!(found, expected);
+    });
+}
