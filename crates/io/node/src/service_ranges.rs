@@ -35,14 +35,17 @@ pub struct ServiceRanges {
     network: Arc<BridgeNetwork>,
     routes: PodRoutes,
     known: BTreeMap<String, ServiceCIDR>,
-    /// Where the machine leads because of them.
+    /// The engine's own ranges: their routes stay whatever users add and delete.
+    own: BTreeSet<IpNet>,
+    /// Where the machine leads because of users.
     led: BTreeSet<IpNet>,
 }
 
 impl ServiceRanges {
     /// One for the pods on this bridge. The rules change by way of `routes`.
     pub const fn new(bridge: String, network: Arc<BridgeNetwork>, routes: PodRoutes) -> Self {
-        Self { bridge, network, routes, known: BTreeMap::new(), led: BTreeSet::new() }
+        let known = BTreeMap::new();
+        Self { bridge, network, routes, known, own: BTreeSet::new(), led: BTreeSet::new() }
     }
 
     /// Follows them until the watch ends.
@@ -77,7 +80,10 @@ impl ServiceRanges {
             WatchNews::Changed(object) => drop(self.known.insert(name(&object), object)),
             WatchNews::Gone(object) => drop(self.known.remove(&name(&object))),
         }
-        self.known.remove(OWN);
+        if let Some(own) = self.known.remove(OWN) {
+            let cidrs = own.spec.and_then(|spec| spec.cidrs).unwrap_or_default();
+            self.own = cidrs.iter().filter_map(|cidr| cidr.parse().ok()).collect();
+        }
     }
 
     /// Routes first, then rules, then what the objects say. A range that is being deleted is led
@@ -93,7 +99,8 @@ impl ServiceRanges {
         let machine = self.machine().await?;
         let judge = |object: &ServiceCIDR| RangeVerdict::new(object, &machine);
         let verdicts: Vec<RangeVerdict> = self.known.values().map(judge).collect();
-        let wanted: BTreeSet<IpNet> = verdicts.iter().flat_map(usable).collect();
+        let mut wanted: BTreeSet<IpNet> = verdicts.iter().flat_map(usable).collect();
+        wanted.retain(|range| !self.own.contains(range));
         for range in wanted.difference(&self.led) {
             let routed = self.network.route_services(*range).await;
             routed.map_err(|error| in_one_line(&error))?;
@@ -127,7 +134,8 @@ impl ServiceRanges {
         }
         let first = IpNet::V4(self.network.subnet());
         let pods = std::iter::once(first).chain(second.map(IpNet::V6)).map(range).collect();
-        Ok(MachineNetworks { stack, pods, routes })
+        let led = self.led.iter().copied().map(range).collect();
+        Ok(MachineNetworks { stack, pods, routes, led })
     }
 }
 

@@ -20,6 +20,9 @@ pub struct MachineNetworks {
     pub pods: Vec<SourceRange>,
     /// Where routes of the machine lead, those to its pods and Services left out.
     pub routes: Vec<SourceRange>,
+    /// The further ranges that it leads to already. A route that comes later takes none away:
+    /// Services have addresses there.
+    pub led: Vec<SourceRange>,
 }
 
 /// Whether the machine can lead to a range.
@@ -85,6 +88,9 @@ fn refusal(range: SourceRange, machine: &MachineNetworks) -> Option<RangeVerdict
             format!("{range} overlaps with the pods' subnet {pods}: give a range beside it");
         return Some(RangeVerdict::Unusable { reason: "PodOverlap", message });
     }
+    if machine.led.contains(&range) {
+        return None;
+    }
     let route = machine.routes.iter().find(meets)?;
     let message = format!(
         "{range} overlaps with the route {route} of this machine: give a range that no route uses"
@@ -106,7 +112,8 @@ mod tests {
     fn machine(stack: IpStack) -> MachineNetworks {
         let nets = |list: &[&str]| list.iter().map(|it| SourceRange::parse(it).unwrap()).collect();
         let pods = nets(&["10.88.0.0/16", "fd52::a58:0/112"]);
-        MachineNetworks { stack, pods, routes: nets(&["192.168.7.0/24", "2001:db8::/32"]) }
+        let (routes, led) = (nets(&["192.168.7.0/24", "2001:db8::/32"]), Vec::new());
+        MachineNetworks { stack, pods, routes, led }
     }
 
     #[test]
@@ -145,6 +152,17 @@ mod tests {
             };
             assert_eq!(said, expected, "{ranges:?}");
         }
+    }
+
+    #[test]
+    fn a_route_that_comes_later_takes_no_range_away() {
+        let (object, mut machine) = (cidr(&["192.168.7.0/25"]), machine(IpStack::Single));
+        let is_usable = |machine: &MachineNetworks| {
+            matches!(RangeVerdict::new(&object, machine), RangeVerdict::Usable(_))
+        };
+        assert!(!is_usable(&machine));
+        machine.led = vec![SourceRange::parse("192.168.7.0/25").unwrap()];
+        assert!(is_usable(&machine));
     }
 
     #[test]

@@ -66,6 +66,13 @@ fn services_are_reached_at_addresses_of_a_range_that_a_user_adds() {
     engine.launch(&[]);
     reached(&engine);
 
+    // the engine's own range once more takes nothing of it away
+    let own =
+        engine.get("servicecidrs/kubernetes")["spec"]["cidrs"][0].as_str().unwrap().to_owned();
+    engine.apply(&range("same", &own));
+    condition(&engine, "same", "True");
+    engine.kubectl(&["delete", "servicecidr", "same", "--timeout=60s"]);
+
     let pods = engine.get("nodes")["items"][0]["spec"]["podCIDR"].as_str().unwrap().to_owned();
     engine.apply(&range("taken", &pods));
     let refused = condition(&engine, "taken", "False");
@@ -81,4 +88,5 @@ fn services_are_reached_at_addresses_of_a_range_that_a_user_adds() {
     while routes().contains(&cidr) {
         assert!(begin.elapsed() < PATIENCE, "{}", routes());
     }
+    assert!(routes().contains(&own), "{}", routes());
 }
