@@ -15,6 +15,7 @@ use crate::registry::erased::DefinedKind;
 use crate::registry::resource::MetadataChecks;
 use crate::registry::{KindEntry, KindOrigin, NameRule, ResourceScope, Subresource};
 use crate::shared::ApiShared;
+use crate::validation::object_meta::FinalizerRule;
 use crate::validation::text;
 
 /// The finalizer that keeps a definition until its objects are gone.
@@ -166,6 +167,7 @@ impl CustomKind {
             name_rule: NameRule::DnsSubdomain,
             creates_on_update: false,
             metadata_checks: MetadataChecks::OfUpdateAndObject,
+            finalizers: FinalizerRule::Any,
             columns: columns::of_version(version).into(),
             selectable_fields: selectable.collect(),
             spec_annotation: None,

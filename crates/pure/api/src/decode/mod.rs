@@ -1,6 +1,7 @@
 //! From the bytes of a request to an object: bounded, strict, with the path of everything that is
 //! wrong.
 
+mod built_in_form;
 mod tracked;
 pub mod type_error;
 
@@ -218,14 +219,15 @@ pub fn object_and_strict_errors(
     entry: &KindEntry,
     body: &Body,
 ) -> Result<(Box<dyn AnyObject>, Vec<String>), UnreadableBody> {
-    let decoded = match entry.codec.decode(&body.value) {
+    let value = built_in_form::settled(entry, &body.value).map_err(UnreadableBody::Type)?;
+    let decoded = match entry.codec.decode(&value) {
         Ok(decoded) => decoded,
         Err(first) => {
-            let why = UnreadableBody::new(entry, &body.value, &first);
+            let why = UnreadableBody::new(entry, &value, &first);
             // Go reads `null` as "not given" wherever it stands; so a null may be all that is
             // wrong.
-            match has_nulls(&body.value) {
-                true => entry.codec.decode(&without_nulls(body.value.clone())).map_err(|_| why)?,
+            match has_nulls(&value) {
+                true => entry.codec.decode(&without_nulls(value.into_owned())).map_err(|_| why)?,
                 false => return Err(why),
             }
         }

@@ -9,7 +9,7 @@ use super::defaults;
 use super::preparation::{self, DesiredState};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
+    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
 };
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{ListKeys, Path, invalid_each, items, names, ports, text};
@@ -28,6 +28,7 @@ impl ApiKind for EndpointSlice {
         categories: &[],
         scope: ResourceScope::Namespaced,
     };
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("AddressType", "string", "The type of address carried by this EndpointSlice."),

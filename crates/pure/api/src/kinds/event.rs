@@ -6,6 +6,7 @@ use rekindle_types::Tick;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{NAME, column, translate, wide};
+use crate::validation::object_meta::FinalizerRule;
 use crate::validation::{Path, invalid_each, names, text};
 
 /// The longest message, as for events.k8s.io/v1.
@@ -26,6 +27,7 @@ impl ApiKind for Event {
         scope: ResourceScope::Namespaced,
     };
     const CREATES_ON_UPDATE: bool = true;
+    const FINALIZERS: FinalizerRule = FinalizerRule::Any;
     const COLUMNS: &'static [TableColumn] = &[
         column(
             "Last Seen",

@@ -6,6 +6,7 @@ use rekindle_types::Tick;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
+use crate::validation::object_meta::FinalizerRule;
 use crate::validation::{Path, numbers, text};
 
 // An empty `holderIdentity` is no mistake: it is how client-go gives a Lease back.
@@ -17,6 +18,7 @@ impl ApiKind for Lease {
         scope: ResourceScope::Namespaced,
     };
     const CREATES_ON_UPDATE: bool = true;
+    const FINALIZERS: FinalizerRule = FinalizerRule::Any;
     const COLUMNS: &'static [TableColumn] =
         &[NAME, column("Holder", "string", "The identity of the holder of a current lease."), AGE];
 

@@ -8,7 +8,9 @@ use rekindle_types::{Quantity, Tick};
 
 use super::defaults;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
+use crate::registry::resource::{
+    ApiKind, MetadataChecks, ResourceNames, ResourceScope, TableCell, TableColumn,
+};
 use crate::table::{CREATED_AT, NAME, created_at};
 use crate::validation::quantities::{self, ResourceList};
 use crate::validation::{ListKeys, MISTAKES_MAX, Path, invalid_each, items, names, text};
@@ -28,6 +30,7 @@ impl ApiKind for LimitRange {
         scope: ResourceScope::Namespaced,
     };
     const CREATES_ON_UPDATE: bool = true;
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
     const COLUMNS: &'static [TableColumn] = &[NAME, CREATED_AT];
 
     fn set_defaults(&mut self) {

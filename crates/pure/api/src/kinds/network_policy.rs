@@ -12,7 +12,9 @@ use rekindle_types::Tick;
 use super::preparation;
 use super::service::is_range;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
+use crate::registry::resource::{
+    ApiKind, MetadataChecks, ResourceNames, ResourceScope, TableCell, TableColumn,
+};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, items, ports, selector, text};
 
@@ -27,6 +29,7 @@ impl ApiKind for NetworkPolicy {
         categories: &[],
         scope: ResourceScope::Namespaced,
     };
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
     const COLUMNS: &'static [TableColumn] =
         &[NAME, column("Pod-Selector", "string", "The pods that the policy isolates."), AGE];
 

@@ -8,7 +8,7 @@ use super::preparation::{self, DesiredState};
 use super::template;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
+    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
 };
 use crate::table::{NAME, column, containers_and_images};
 use crate::validation::{Path, labels, text};
@@ -21,6 +21,7 @@ impl ApiKind for PodTemplate {
         scope: ResourceScope::Namespaced,
     };
     const CREATES_ON_UPDATE: bool = true;
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Containers", "string", "Names of each container in the template."),

@@ -10,7 +10,7 @@ use super::defaults;
 use super::preparation;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
+    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
 };
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, text};
@@ -54,6 +54,7 @@ impl ApiKind for PriorityClass {
         categories: &[],
         scope: ResourceScope::Cluster,
     };
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Value", "integer", "The priority that pods of this class get."),

@@ -9,6 +9,7 @@ use super::pod::validate::tolerations;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
+use crate::validation::object_meta::FinalizerRule;
 use crate::validation::{Path, invalid_each, items, labels, names, quantities, text};
 
 /// The handler of the embedded runtime.
@@ -21,6 +22,7 @@ impl ApiKind for RuntimeClass {
         categories: &[],
         scope: ResourceScope::Cluster,
     };
+    const FINALIZERS: FinalizerRule = FinalizerRule::Any;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column(

@@ -8,7 +8,8 @@ use rekindle_types::Tick;
 use super::service::{family_of_range, is_range};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
+    TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::service_addresses::ServiceRange;
@@ -33,6 +34,7 @@ impl ApiKind for ServiceCIDR {
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
     const COLUMNS: &'static [TableColumn] =
         &[NAME, column("CIDRs", "string", "The ranges that cluster IPs come from."), AGE];
 

@@ -8,19 +8,19 @@ const TABLE: &str = include_str!("fields.txt");
 
 /// One field of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MessageField {
+pub(crate) struct MessageField {
     /// Its name in JSON.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// The type of its value: `string`, `int`, …, a special message, or a message of the table (its
     /// name has dots).
-    pub(super) type_: &'static str,
-    pub(super) kind: FieldOccurrence,
-    pub(super) zero: ZeroMeaning,
+    pub(crate) type_: &'static str,
+    pub(crate) kind: FieldOccurrence,
+    pub(crate) zero: ZeroMeaning,
 }
 
 /// How often a field occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FieldOccurrence {
+pub(crate) enum FieldOccurrence {
     One,
     List,
     Map,
@@ -30,7 +30,7 @@ pub(super) enum FieldOccurrence {
 
 /// What a zero means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ZeroMeaning {
+pub(crate) enum ZeroMeaning {
     /// A value like any other.
     IsValue,
     /// That nothing was given.
@@ -126,6 +126,16 @@ pub(super) fn field(message: &str, number: u64) -> Option<&'static MessageField>
 /// The fields of a message of the table, by number.
 pub(super) fn all(message: &str) -> Option<&'static BTreeMap<u64, MessageField>> {
     table().get(message).map(|message| &message.by_number)
+}
+
+/// The field of a message that has this name in JSON, also by way of what is embedded in it.
+pub(crate) fn field_named(message: &str, name: &str) -> Option<&'static MessageField> {
+    let fields = all(message)?;
+    let own = fields.values().find(|field| field.name == name);
+    own.or_else(|| {
+        let embedded = fields.values().filter(|field| field.kind == FieldOccurrence::Embedded);
+        embedded.into_iter().find_map(|field| field_named(field.type_, name))
+    })
 }
 
 /// The names of the fields of a message that have no number yet.

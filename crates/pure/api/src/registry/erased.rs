@@ -269,6 +269,8 @@ pub struct KindEntry {
     pub creates_on_update: bool,
     /// See [`ApiKind::METADATA_CHECKS`].
     pub metadata_checks: MetadataChecks,
+    /// How the names of finalizers must look.
+    pub finalizers: FinalizerRule,
     /// The columns of a table.
     pub columns: Cow<'static, [TableColumn]>,
     /// What field selectors may ask for, beyond metadata.name and metadata.namespace.
@@ -331,6 +333,7 @@ impl KindEntry {
             subresources: K::SUBRESOURCES.to_vec(),
             name_rule: K::NAME_RULE,
             creates_on_update: K::CREATES_ON_UPDATE,
+            finalizers: K::FINALIZERS,
             metadata_checks: K::METADATA_CHECKS,
             columns: K::COLUMNS.into(),
             selectable_fields: names(K::SELECTABLE_FIELDS),
@@ -354,10 +357,7 @@ impl KindEntry {
         MetadataRules {
             name: self.name_rule,
             scope: self.scope,
-            finalizers: match self.origin {
-                KindOrigin::BuiltIn => FinalizerRule::Qualified,
-                KindOrigin::Definition(_) => FinalizerRule::Any,
-            },
+            finalizers: self.finalizers,
             checks: self.metadata_checks,
         }
     }

@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::field_error::FieldError;
 use super::strategy::Strategies;
 use crate::auth::ClientIdentity;
+use crate::validation::object_meta::FinalizerRule;
 
 /// One served kind. Implemented for k8s-openapi's types and for ours.
 pub trait ApiKind:
@@ -42,6 +43,8 @@ pub trait ApiKind:
     const NAME_RULE: NameRule = NameRule::DnsSubdomain;
     /// Whether an update makes an object that is not there, as upstream for some kinds.
     const CREATES_ON_UPDATE: bool = false;
+    /// How the names of its finalizers must look.
+    const FINALIZERS: FinalizerRule = FinalizerRule::Qualified;
     /// What the kind checks of the metadata of a changed object.
     const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdateAndObject;
     /// The columns of its server-side table, after which `row` orders its cells.

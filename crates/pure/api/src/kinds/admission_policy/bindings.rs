@@ -14,6 +14,7 @@ use crate::kinds::preparation;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
+use crate::validation::object_meta::FinalizerRule;
 use crate::validation::{ListKeys, Path, invalid_each, names, text};
 
 const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
@@ -32,6 +33,7 @@ impl ApiKind for ValidatingAdmissionPolicyBinding {
         categories: &["api-extensions"],
         scope: ResourceScope::Cluster,
     };
+    const FINALIZERS: FinalizerRule = FinalizerRule::Any;
     const COLUMNS: &'static [TableColumn] = &COLUMNS;
 
     fn set_defaults(&mut self) {
@@ -71,6 +73,7 @@ impl ApiKind for MutatingAdmissionPolicyBinding {
         categories: &["api-extensions"],
         scope: ResourceScope::Cluster,
     };
+    const FINALIZERS: FinalizerRule = FinalizerRule::Any;
     const COLUMNS: &'static [TableColumn] = &COLUMNS;
 
     fn set_defaults(&mut self) {

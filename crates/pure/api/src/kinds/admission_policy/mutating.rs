@@ -13,6 +13,7 @@ use crate::kinds::{defaults, preparation};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
+use crate::validation::object_meta::FinalizerRule;
 use crate::validation::{Path, items, text};
 
 const APPLY: &str = "ApplyConfiguration";
@@ -34,6 +35,7 @@ impl ApiKind for MutatingAdmissionPolicy {
         categories: &["api-extensions"],
         scope: ResourceScope::Cluster,
     };
+    const FINALIZERS: FinalizerRule = FinalizerRule::Any;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Mutations", "integer", "How many mutations the policy has."),

@@ -18,6 +18,7 @@ use crate::registry::resource::{
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
+use crate::validation::object_meta::FinalizerRule;
 use crate::validation::{ListKeys, Path, invalid_each, items, names, text};
 
 /// Reasons that a validation may give, in upstream's order.
@@ -48,6 +49,7 @@ impl ApiKind for ValidatingAdmissionPolicy {
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
+    const FINALIZERS: FinalizerRule = FinalizerRule::Any;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Validations", "integer", "How many validations the policy has."),

@@ -8,6 +8,7 @@ use crate::kinds::{defaults, preparation};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::validation::items;
+use crate::validation::object_meta::FinalizerRule;
 
 impl ApiKind for MutatingWebhookConfiguration {
     const NAMES: ResourceNames = ResourceNames {
@@ -16,6 +17,7 @@ impl ApiKind for MutatingWebhookConfiguration {
         categories: &["api-extensions"],
         scope: ResourceScope::Cluster,
     };
+    const FINALIZERS: FinalizerRule = FinalizerRule::Any;
     const COLUMNS: &'static [TableColumn] = super::COLUMNS;
 
     fn set_defaults(&mut self) {

@@ -10,6 +10,7 @@ use crate::kinds::preparation;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::validation::items;
+use crate::validation::object_meta::FinalizerRule;
 
 impl ApiKind for ValidatingWebhookConfiguration {
     const NAMES: ResourceNames = ResourceNames {
@@ -18,6 +19,7 @@ impl ApiKind for ValidatingWebhookConfiguration {
         categories: &["api-extensions"],
         scope: ResourceScope::Cluster,
     };
+    const FINALIZERS: FinalizerRule = FinalizerRule::Any;
     const COLUMNS: &'static [TableColumn] = super::COLUMNS;
 
     fn set_defaults(&mut self) {

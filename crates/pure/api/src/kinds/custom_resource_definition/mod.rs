@@ -16,6 +16,7 @@ use crate::registry::resource::{
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{CREATED_AT, NAME, created_at};
+use crate::validation::object_meta::FinalizerRule;
 use crate::validation::text;
 
 impl ApiKind for CustomResourceDefinition {
@@ -27,6 +28,7 @@ impl ApiKind for CustomResourceDefinition {
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
+    const FINALIZERS: FinalizerRule = FinalizerRule::Any;
     const COLUMNS: &'static [TableColumn] = &[NAME, CREATED_AT];
 
     fn set_defaults(&mut self) {

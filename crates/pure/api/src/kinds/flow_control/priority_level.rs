@@ -11,7 +11,8 @@ use super::mandatory_errors;
 use crate::kinds::preparation;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
+    TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
@@ -31,6 +32,7 @@ impl ApiKind for PriorityLevelConfiguration {
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Type", "string", "Whether the level is limited."),

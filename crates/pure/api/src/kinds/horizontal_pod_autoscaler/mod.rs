@@ -16,7 +16,8 @@ use rekindle_types::Tick;
 use super::preparation;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
+    TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
@@ -34,6 +35,7 @@ impl ApiKind for HorizontalPodAutoscaler {
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Reference", "string", "The workload that is scaled."),

@@ -17,6 +17,7 @@ use crate::registry::resource::{
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
+use crate::validation::object_meta::FinalizerRule;
 use crate::validation::{Path, amounts, numbers, selector, text};
 use deadlock::BudgetDeadlock;
 
@@ -32,6 +33,7 @@ impl ApiKind for PodDisruptionBudget {
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
+    const FINALIZERS: FinalizerRule = FinalizerRule::Any;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Min Available", "string", "The minimum number of pods that must be available."),

@@ -16,8 +16,8 @@ use rekindle_types::Tick;
 
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
-    TableColumn,
+    ApiKind, MetadataChecks, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource,
+    TableCell, TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, list_or_none, or_none, wide};
@@ -38,6 +38,7 @@ impl ApiKind for Service {
     const CREATES_ON_UPDATE: bool = true;
     /// A kubelet lists the Services that have an address by them.
     const SELECTABLE_FIELDS: &'static [&'static str] = &["spec.clusterIP", "spec.type"];
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Type", "string", "How the Service is exposed."),

@@ -6,7 +6,9 @@ use rekindle_types::Tick;
 
 use super::stored_only;
 use crate::registry::field_error::{FieldError, FieldProblem};
-use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
+use crate::registry::resource::{
+    ApiKind, MetadataChecks, ResourceNames, ResourceScope, TableCell, TableColumn,
+};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{ListKeys, Path, items, names, text};
 
@@ -23,6 +25,7 @@ impl ApiKind for CSIDriver {
         categories: &[],
         scope: ResourceScope::Cluster,
     };
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column(

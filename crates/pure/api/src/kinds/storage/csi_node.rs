@@ -5,7 +5,9 @@ use rekindle_types::Tick;
 
 use super::csi_driver::name_errors;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
+use crate::registry::resource::{
+    ApiKind, MetadataChecks, ResourceNames, ResourceScope, TableCell, TableColumn,
+};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{ListKeys, MISTAKES_MAX, Path, invalid_each, items, names, text};
 
@@ -16,6 +18,7 @@ impl ApiKind for CSINode {
         categories: &[],
         scope: ResourceScope::Cluster,
     };
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
     const COLUMNS: &'static [TableColumn] =
         &[NAME, column("Drivers", "integer", "The number of drivers on the node."), AGE];
 

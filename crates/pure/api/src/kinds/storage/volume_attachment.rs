@@ -9,7 +9,8 @@ use super::stored_only;
 use crate::kinds::preparation;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
+    TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
@@ -24,6 +25,7 @@ impl ApiKind for VolumeAttachment {
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Attacher", "string", "The driver that attaches the volume."),

@@ -1,0 +1,200 @@
+//! The form in which upstream reads and keeps a body of a built-in kind.
+//!
+//! Go's decoder takes a null in a list or a map for the zero value of its type. Objects are kept
+//! as protobuf, which does not know an empty list or map. Amounts and precise times are read with
+//! the body, so a wrong one is a bad request. The table of [`crate::protobuf`] says which field has
+//! which type. Kinds that it does not have stay as they are.
+
+use std::borrow::Cow;
+
+use rekindle_types::Quantity;
+use serde_json::{Map, Value};
+
+use super::type_error::json_type;
+use crate::protobuf::{FieldOccurrence, MessageField, field_named, message_of};
+use crate::registry::KindEntry;
+
+/// How a precise time is written: `2006-01-02T15:04:05.000000Z`.
+const MICROS_AT: usize = "2006-01-02T15:04:05".len();
+
+/// The body in that form.
+///
+/// # Errors
+/// An amount or a precise time that is none, in upstream's words.
+pub(super) fn settled<'v>(entry: &KindEntry, body: &'v Value) -> Result<Cow<'v, Value>, String> {
+    let Some(message) = message_of(&entry.api_version, &entry.kind) else {
+        return Ok(Cow::Borrowed(body));
+    };
+    Ok(match settled_message(message, body)? {
+        Some(changed) => Cow::Owned(changed),
+        None => Cow::Borrowed(body),
+    })
+}
+
+/// None: nothing changes.
+fn settled_message(message: &str, value: &Value) -> Result<Option<Value>, String> {
+    let Some(fields) = value.as_object() else { return Ok(None) };
+    let mut changed: Option<Map<String, Value>> = None;
+    for (name, value) in fields {
+        let Some(field) = field_named(message, name) else { continue };
+        match settled_field(field, value)? {
+            SettledField::Same => {}
+            SettledField::Absent => {
+                changed.get_or_insert_with(|| fields.clone()).remove(name);
+            }
+            SettledField::Changed(value) => {
+                changed.get_or_insert_with(|| fields.clone()).insert(name.clone(), value);
+            }
+        }
+    }
+    Ok(changed.map(Value::Object))
+}
+
+/// What becomes of a field.
+enum SettledField {
+    Same,
+    Absent,
+    Changed(Value),
+}
+
+fn settled_field(field: &MessageField, value: &Value) -> Result<SettledField, String> {
+    let change = match (field.kind, value) {
+        (FieldOccurrence::List, Value::Array(items)) if items.is_empty() => {
+            // rules without policies are refused, rules that say nothing get those by default
+            let differs = field.type_ == "autoscaling.v2.HPAScalingPolicy";
+            return Ok(if differs { SettledField::Same } else { SettledField::Absent });
+        }
+        (FieldOccurrence::Map, Value::Object(entries)) if entries.is_empty() => {
+            return Ok(SettledField::Absent);
+        }
+        (FieldOccurrence::List, Value::Array(items)) => settled_items(field.type_, items)?,
+        (FieldOccurrence::Map, Value::Object(entries)) => settled_entries(field.type_, entries)?,
+        (FieldOccurrence::One, Value::Null) => None,
+        (FieldOccurrence::One, value) => settled_value(field.type_, value)?,
+        // of a wrong type: the reader says so
+        (FieldOccurrence::List | FieldOccurrence::Map | FieldOccurrence::Embedded, _) => None,
+    };
+    Ok(change.map_or(SettledField::Same, SettledField::Changed))
+}
+
+fn settled_items(type_: &str, items: &[Value]) -> Result<Option<Value>, String> {
+    let mut changed: Option<Vec<Value>> = None;
+    for (index, item) in items.iter().enumerate() {
+        if let Some(item) = settled_member(type_, item)? {
+            changed.get_or_insert_with(|| items.to_vec())[index] = item;
+        }
+    }
+    Ok(changed.map(Value::Array))
+}
+
+fn settled_entries(type_: &str, entries: &Map<String, Value>) -> Result<Option<Value>, String> {
+    let mut changed: Option<Map<String, Value>> = None;
+    for (name, value) in entries {
+        if let Some(value) = settled_member(type_, value)? {
+            changed.get_or_insert_with(|| entries.clone()).insert(name.clone(), value);
+        }
+    }
+    Ok(changed.map(Value::Object))
+}
+
+/// A value in a list or a map, where a null is a zero.
+fn settled_member(type_: &str, value: &Value) -> Result<Option<Value>, String> {
+    if value.is_null() { Ok(zero_of(type_)) } else { settled_value(type_, value) }
+}
+
+/// The zero value of a type, as JSON; None when a null is a value of the type.
+fn zero_of(type_: &str) -> Option<Value> {
+    match type_ {
+        "string" | "bytes" => Some("".into()),
+        "int" | "double" | "IntOrString" => Some(0.into()),
+        "bool" => Some(false.into()),
+        "Quantity" => Some("0".into()),
+        message if message.contains('.') => Some(Value::Object(Map::new())),
+        _ => None,
+    }
+}
+
+fn settled_value(type_: &str, value: &Value) -> Result<Option<Value>, String> {
+    match (type_, value) {
+        ("Quantity", Value::String(text)) => match text.parse::<Quantity>() {
+            Ok(_) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        },
+        ("Quantity", Value::Bool(_) | Value::Array(_) | Value::Object(_)) => {
+            Err(format!("json: cannot unmarshal {} into a quantity", json_type(value)))
+        }
+        ("MicroTime", Value::String(text)) => check_micro_time(text).map(|()| None),
+        (message, value) if message.contains('.') => settled_message(message, value),
+        _ => Ok(None),
+    }
+}
+
+/// A precise time has six digits behind its seconds.
+fn check_micro_time(text: &str) -> Result<(), String> {
+    let fraction = text.get(MICROS_AT..).unwrap_or_default();
+    let digits = fraction.strip_prefix('.').map(|rest| rest.bytes().take_while(u8::is_ascii_digit));
+    if digits.is_some_and(|digits| digits.count() == 6) {
+        return Ok(());
+    }
+    Err(format!(
+        "parsing time {text:?} as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse {fraction:?} \
+         as \".000000\""
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(value: &Value) -> Result<Value, String> {
+        settled_message("core.v1.Pod", value).map(|changed| changed.unwrap_or(value.clone()))
+    }
+
+    #[test]
+    fn a_null_in_a_list_or_a_map_is_a_zero() {
+        let body = json!({
+            "metadata": {"labels": {"a": null}, "annotations": null},
+            "spec": {"containers": [null, {"args": ["x", null], "resources": {"limits": {"cpu": null}}}]},
+        });
+        let wanted = json!({
+            "metadata": {"labels": {"a": ""}, "annotations": null},
+            "spec": {"containers": [{}, {"args": ["x", ""], "resources": {"limits": {"cpu": "0"}}}]},
+        });
+        assert_eq!(pod(&body), Ok(wanted));
+    }
+
+    #[test]
+    fn empty_lists_and_maps_are_absent_and_empty_messages_stay() {
+        let body = json!({
+            "metadata": {"labels": {}, "finalizers": []},
+            "spec": {"volumes": [{"name": "v", "emptyDir": {}}], "tolerations": []},
+        });
+        let wanted = json!({
+            "metadata": {}, "spec": {"volumes": [{"name": "v", "emptyDir": {}}]},
+        });
+        assert_eq!(pod(&body), Ok(wanted));
+    }
+
+    #[test]
+    fn wrong_amounts_and_imprecise_times_are_no_values() {
+        let limits = |amount: Value| {
+            pod(&json!({"spec": {"containers": [{"resources": {"limits": {"cpu": amount}}}]}}))
+        };
+        assert!(limits(json!("1.5Gi")).is_ok());
+        assert!(limits(json!("one")).unwrap_err().starts_with("quantities must match"));
+        assert!(limits(json!([])).is_err());
+        let lease = |time: &str| {
+            settled_message("coordination.v1.Lease", &json!({"spec": {"renewTime": time}}))
+        };
+        assert!(lease("2026-11-28T00:00:00.000001Z").is_ok());
+        assert!(lease("2026-11-28T00:00:00Z").unwrap_err().contains("cannot parse \"Z\""));
+    }
+
+    #[test]
+    fn a_body_in_that_form_is_not_copied() {
+        let body = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{}]}});
+        assert_eq!(settled_message("core.v1.Pod", &body), Ok(None));
+    }
+}
