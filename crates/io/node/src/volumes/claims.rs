@@ -118,6 +118,11 @@ async fn place(
     if required.is_some_and(|required| is_elsewhere(&required.node_selector_terms, node)) {
         return Err(refused(format!("persistentvolume {volume_name:?} is not on this node")));
     }
+    if spec.volume_mode.as_deref() == Some("Block") {
+        let text =
+            format!("persistentvolume {volume_name:?} is a block device, which no pod gets here");
+        return Err(refused(text));
+    }
     match (spec.local, spec.host_path) {
         (Some(_), _) | (_, Some(_)) if has_options => {
             Err(refused("mount options are not supported for this volume type".to_owned()))

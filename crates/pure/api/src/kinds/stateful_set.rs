@@ -7,7 +7,6 @@ use k8s_openapi::api::apps::v1::{
 use k8s_openapi::api::core::v1::{
     PersistentVolumeClaimSpec, PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume,
 };
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::Tick;
 
 use super::defaults;
@@ -61,7 +60,6 @@ impl ApiKind for StatefulSet {
         if strategy.type_.as_deref() == Some("RollingUpdate") {
             let rolling = strategy.rolling_update.get_or_insert_default();
             rolling.partition.get_or_insert(0);
-            rolling.max_unavailable.get_or_insert(IntOrString::Int(1));
         }
         let retention = spec.persistent_volume_claim_retention_policy.get_or_insert_default();
         defaults::text(&mut retention.when_deleted, "Retain");

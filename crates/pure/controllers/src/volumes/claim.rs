@@ -169,6 +169,10 @@ fn provision(
     };
     let provisioner = &class.provisioner;
     if provisioner == local_path::PROVISIONER {
+        if let Some(why) = beyond_folders(claim, class) {
+            let text = format!("failed to provision volume with StorageClass {name:?}: {why}");
+            return say(claim, EventSeverity::Warning, "ProvisioningFailed", text, plan);
+        }
         if annotation(claim, local_path::SELECTED_NODE).is_none() {
             let text = format!(
                 "failed to provision volume with StorageClass {name:?}: its folder lies on the node of the first pod, so that \
@@ -194,6 +198,22 @@ fn provision(
          administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered."
     );
     say(claim, EventSeverity::Normal, "ExternalProvisioning", text, plan);
+}
+
+/// What the claim wants that an empty folder on the node of its pod is not.
+fn beyond_folders(claim: &PersistentVolumeClaim, class: &StorageClass) -> Option<&'static str> {
+    let spec = claim.spec.as_ref()?;
+    if spec.data_source.is_some() || spec.data_source_ref.is_some() {
+        Some("its volumes are empty, nothing fills them with a dataSource")
+    } else if spec.volume_mode.as_deref() == Some("Block") {
+        Some("its volumes are folders, none is a block device")
+    } else if spec.volume_attributes_class_name.as_ref().is_some_and(|name| !name.is_empty()) {
+        Some("its volumes have no attributes of a VolumeAttributesClass")
+    } else if class.allowed_topologies.as_ref().is_some_and(|terms| !terms.is_empty()) {
+        Some("allowedTopologies are not supported, a volume is on the node of its pod")
+    } else {
+        None
+    }
 }
 
 /// The next write that makes these two belong together. The volume's `claimRef` comes first: it is

@@ -389,3 +389,25 @@ fn pods_that_wait_for_volumes_are_spread() {
     let on_a = (0..6).filter(|n| selected(&world, &format!("data-db-{n}")).as_deref() == Some("a"));
     assert_eq!(on_a.count(), 3);
 }
+
+#[test]
+fn a_claim_that_no_folder_can_be_says_so_and_gets_none() {
+    for (field, value) in [
+        ("dataSource", json!({"kind": "PersistentVolumeClaim", "name": "other"})),
+        ("volumeMode", json!("Block")),
+        ("volumeAttributesClassName", json!("gold")),
+    ] {
+        let mut world = world();
+        world.create(json!({"kind": "StorageClass", "metadata": {"name": "folders"},
+            "provisioner": "rekindle.dev/local-path",
+            "volumeBindingMode": "WaitForFirstConsumer"}));
+        let mut wanted = claim("data", "folders", 1);
+        wanted["spec"][field] = value;
+        world.create(wanted);
+        world.create(pod_with("web", "data"));
+        world.settle();
+        let failed = "ProvisioningFailed: failed to provision volume with StorageClass";
+        assert!(world.said().iter().any(|said| said.starts_with(failed)), "{field}");
+        assert_eq!(bound_to(&world.api, "data"), None, "{field}");
+    }
+}

@@ -21,6 +21,11 @@ pub(crate) fn warnings(spec: &PodSpec, prefix: &str) -> Vec<String> {
     for (index, volume) in items(spec.volumes.as_ref()).iter().enumerate() {
         warnings.extend(pod_volume::warnings(volume, &field.child("volumes").index(index)));
     }
+    if spec.termination_grace_period_seconds.is_some_and(|seconds| seconds < 0) {
+        let field = field.child("terminationGracePeriodSeconds");
+        let problem = "must be >= 0; negative values are invalid and will be treated as 1";
+        warnings.push(format!("{field}: {problem}"));
+    }
     warnings.extend(unsafe_sysctls(spec, &field));
     warnings.extend(runtime_class(spec, &field));
     let lists = [

@@ -15,6 +15,7 @@ use rekindle_types::{ephemeral, taints, volume_sources};
 
 use super::image;
 use crate::kinds::defaults;
+use crate::kinds::storage;
 use crate::kinds::volume_sources::pod_volume;
 use crate::validation::{quantities, text};
 
@@ -35,6 +36,10 @@ pub(crate) fn pod(pod: &mut Pod) {
     requests_from_containers(spec);
     requests_from_limits(spec.resources.as_mut());
     spec.enable_service_links.get_or_insert(true);
+    // a template keeps a negative period, and gets a warning
+    if spec.termination_grace_period_seconds.is_some_and(|seconds| seconds < 0) {
+        spec.termination_grace_period_seconds = Some(1);
+    }
     if spec.host_network == Some(true) {
         host_ports(&mut spec.containers);
         host_ports(spec.init_containers.as_deref_mut().unwrap_or_default());
@@ -177,6 +182,11 @@ fn volume(volume: &mut Volume) {
     if let Some(source) = &mut volume.image {
         let policy = image::default_pull_policy(text(source.reference.as_ref()));
         defaults::text(&mut source.pull_policy, policy);
+    }
+    let claim = volume.ephemeral.as_mut().and_then(|of| of.volume_claim_template.as_mut());
+    if let Some(claim) = claim {
+        claim.metadata.get_or_insert_default();
+        storage::set_claim_defaults(&mut claim.spec);
     }
     if let Some(source) = &mut volume.config_map {
         source.default_mode.get_or_insert(FILE_MODE);

@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::{
 use rekindle_types::Tick;
 
 use super::{
-    FILESYSTEM, STORAGE, access_mode_errors, modes_cell, size_error, size_of, unsupported,
-    volume_mode_error,
+    FILESYSTEM, STORAGE, access_mode_errors, data_source, modes_cell, not_done_here, size_error,
+    size_of, volume_mode_error, volume_mode_warning,
 };
 use crate::kinds::defaults;
 use crate::registry::field_error::FieldError;
@@ -45,15 +45,12 @@ impl ApiKind for PersistentVolumeClaim {
     ];
 
     fn set_defaults(&mut self) {
-        let spec = self.spec.get_or_insert_default();
-        defaults::text(&mut spec.volume_mode, FILESYSTEM);
-        defaults::drop_empty_text(&mut spec.volume_name);
-        let requests = spec.resources.as_mut().and_then(|resources| resources.requests.as_mut());
-        quantities::canonicalize_list(requests);
+        set_spec_defaults(self.spec.get_or_insert_default());
         defaults::text(&mut self.status.get_or_insert_default().phase, "Pending");
     }
 
     fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
+        data_source::settle(self.spec.get_or_insert_default());
         self.status = Some(PersistentVolumeClaimStatus {
             phase: Some("Pending".to_owned()),
             ..PersistentVolumeClaimStatus::default()
@@ -66,6 +63,22 @@ impl ApiKind for PersistentVolumeClaim {
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         self.status.clone_from(&old.status);
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let Some(spec) = &self.spec else { return Vec::new() };
+        let field = Path::new("spec");
+        let source = data_source::is_given(spec).then(|| {
+            let why = "only a provisioner of your own fills a volume";
+            not_done_here(&field.child("dataSourceRef"), why)
+        });
+        let class = text(spec.volume_attributes_class_name.as_ref());
+        let attributes = (!class.is_empty()).then(|| {
+            let why = "only a provisioner of your own knows attributes of volumes";
+            not_done_here(&field.child("volumeAttributesClassName"), why)
+        });
+        let block = volume_mode_warning(spec.volume_mode.as_ref(), &field.child("volumeMode"));
+        source.into_iter().chain(attributes).chain(block).collect()
     }
 
     fn validate(&self) -> Vec<FieldError> {
@@ -145,17 +158,21 @@ pub(crate) fn spec_errors(spec: &PersistentVolumeClaimSpec, field: &Path) -> Vec
         errors.extend(invalid_each(&field.child("storageClassName"), class, messages));
     }
     errors.extend(volume_mode_error(spec.volume_mode.as_ref(), field.child("volumeMode")));
-    // what is wrong for every server is said first
-    if !errors.is_empty() {
-        return errors;
-    }
-    if spec.data_source.is_some() || spec.data_source_ref.is_some() {
-        let name = if spec.data_source.is_some() { "dataSource" } else { "dataSourceRef" };
-        errors.push(unsupported(field.child(name), "no controller fills a volume with it"));
-    }
-    if !text(spec.volume_attributes_class_name.as_ref()).is_empty() {
-        let at = field.child("volumeAttributesClassName");
-        errors.push(unsupported(at, "volumes have no such attributes"));
+    errors.extend(data_source::errors(spec, field));
+    let class = text(spec.volume_attributes_class_name.as_ref());
+    if !class.is_empty() {
+        let messages = names::dns_subdomain(class);
+        errors.extend(invalid_each(&field.child("volumeAttributesClassName"), class, messages));
     }
     errors
+}
+
+/// Completes the spec of a claim, also of one that a pod or a StatefulSet brings along.
+pub(crate) fn set_spec_defaults(spec: &mut PersistentVolumeClaimSpec) {
+    defaults::text(&mut spec.volume_mode, FILESYSTEM);
+    defaults::drop_empty_text(&mut spec.volume_name);
+    if let Some(resources) = &mut spec.resources {
+        quantities::canonicalize_list(resources.requests.as_mut());
+        quantities::canonicalize_list(resources.limits.as_mut());
+    }
 }

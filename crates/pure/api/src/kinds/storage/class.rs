@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::TopologySelectorTerm;
 use k8s_openapi::api::storage::v1::StorageClass;
 use rekindle_types::{Tick, local_path};
 
-use super::unsupported;
+use super::not_done_here;
 use crate::kinds::defaults;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
@@ -77,12 +77,15 @@ impl ApiKind for StorageClass {
             )),
         }
         errors.extend(topology_errors(items(self.allowed_topologies.as_ref())));
-        // what is wrong for every server is said first
-        if errors.is_empty() && !items(self.allowed_topologies.as_ref()).is_empty() {
-            let why = "volumes are made on the node that the pod goes to";
-            errors.push(unsupported(Path::new("allowedTopologies"), why));
-        }
         errors
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let has_topologies = !items(self.allowed_topologies.as_ref()).is_empty();
+        let is_ours = self.provisioner == local_path::PROVISIONER;
+        let why = "no volume of this class is made, as each would be on the node of its pod";
+        let warning = || not_done_here(&Path::new("allowedTopologies"), why);
+        (has_topologies && is_ours).then(warning).into_iter().collect()
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {

@@ -5,11 +5,12 @@ pub(crate) mod class;
 pub(crate) mod csi_driver;
 mod csi_node;
 mod csi_storage_capacity;
+mod data_source;
 mod volume;
 mod volume_attachment;
 mod volume_attributes_class;
 
-pub(crate) use claim::spec_errors as claim_errors;
+pub(crate) use claim::{set_spec_defaults as set_claim_defaults, spec_errors as claim_errors};
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
 
@@ -31,11 +32,12 @@ const ACCESS_MODES: [(&str, &str); 4] = [
 const ONE_POD: &str = "ReadWriteOncePod";
 /// The mode of volumes that hold files.
 const FILESYSTEM: &str = "Filesystem";
+/// The mode of volumes that are devices.
+const BLOCK: &str = "Block";
 
-/// A field that asks for something that is not here; refused, so that nothing runs without what it
-/// asked for.
-fn unsupported(field: Path, why: &str) -> FieldError {
-    FieldError::forbidden(field, format!("not supported by this version of Rekindle: {why}"))
+/// The warning about a field that is kept for other provisioners and drivers.
+fn not_done_here(field: &Path, why: &str) -> String {
+    format!("{field}: accepted, but not supported by this version of Rekindle: {why}")
 }
 
 /// The warning of a kind that has no controller here.
@@ -64,10 +66,14 @@ fn access_mode_errors(modes: Option<&Vec<String>>, detail: &str, field: &Path) -
 
 fn volume_mode_error(mode: Option<&String>, field: Path) -> Option<FieldError> {
     match text(mode) {
-        "" | FILESYSTEM => None,
-        "Block" => Some(unsupported(field, "no volume is a block device")),
-        other => Some(FieldError::not_supported(field, other, &["Block", FILESYSTEM])),
+        "" | FILESYSTEM | BLOCK => None,
+        other => Some(FieldError::not_supported(field, other, &[BLOCK, FILESYSTEM])),
     }
+}
+
+fn volume_mode_warning(mode: Option<&String>, field: &Path) -> Option<String> {
+    let is_block = text(mode) == BLOCK;
+    is_block.then(|| not_done_here(field, "no volume is a block device, pods wait"))
 }
 
 /// A size, which must be more than nothing.

@@ -8,8 +8,8 @@ use rekindle_types::{Tick, volume_sources};
 use serde_json::json;
 
 use super::{
-    FILESYSTEM, STORAGE, access_mode_errors, modes_cell, size_error, size_of, unsupported,
-    volume_mode_error,
+    FILESYSTEM, STORAGE, access_mode_errors, modes_cell, size_error, size_of, volume_mode_error,
+    volume_mode_warning,
 };
 use crate::kinds::defaults;
 use crate::kinds::pod::validate::affinity;
@@ -98,7 +98,9 @@ impl ApiKind for PersistentVolume {
              Instead, the recommended approach is to use dynamic provisioning."
                 .to_owned()
         });
-        source.into_iter().chain(recycled).collect()
+        let mode = Path::new("spec").child("volumeMode");
+        let block = volume_mode_warning(spec.volume_mode.as_ref(), &mode);
+        source.into_iter().chain(recycled).chain(block).collect()
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
@@ -113,11 +115,16 @@ impl ApiKind for PersistentVolume {
         }
         if new.volume_mode != old.volume_mode {
             let mode = text(new.volume_mode.as_ref());
-            errors.push(FieldError::invalid("spec.volumeMode", mode, "field is immutable"));
+            errors.push(FieldError::invalid("volumeMode", mode, "field is immutable"));
         }
         if old.node_affinity.is_some() && new.node_affinity != old.node_affinity {
-            let detail = "field is immutable";
-            errors.push(FieldError::forbidden("spec.nodeAffinity", detail));
+            // upstream names the field without its parent
+            let shown = json!({"nodeAffinity": new.node_affinity});
+            errors.push(FieldError {
+                field: "nodeAffinity".into(),
+                problem: FieldProblem::Invalid(shown["nodeAffinity"].to_string()),
+                detail: "field is immutable, except for updating from beta label to GA".to_owned(),
+            });
         }
         errors
     }
@@ -271,10 +278,6 @@ fn source_errors((volume, spec): (&str, &PersistentVolumeSpec), field: &Path) ->
     }
     if let Some(local) = &spec.local {
         errors.extend(path_errors(&local.path, &field.child("local").child("path")));
-        if !text(local.fs_type.as_ref()).is_empty() {
-            let why = "a folder of the node is bound, no device is mounted";
-            errors.push(unsupported(field.child("local").child("fsType"), why));
-        }
         if spec.node_affinity.is_none() {
             let detail = "Local volume requires node affinity";
             errors.push(FieldError::required(field.child("nodeAffinity"), detail));

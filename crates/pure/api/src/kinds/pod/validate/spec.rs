@@ -37,10 +37,6 @@ pub(crate) fn pod_spec(spec: &PodSpec, holder: SpecHolder, field: &Path) -> Vec<
 
 fn scalars(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let grace = spec.termination_grace_period_seconds.unwrap_or_default();
-    // Upstream lets a negative period through with a warning and takes it as 1; it is always a
-    // mistake.
-    errors.extend(numbers::non_negative(grace, &field.child("terminationGracePeriodSeconds")));
     if let Some(seconds) = spec.active_deadline_seconds {
         let field = field.child("activeDeadlineSeconds");
         errors.extend(numbers::in_range(seconds, 1, i64::from(i32::MAX), &field));

@@ -57,6 +57,9 @@ fn lists(schema: &Value, schemas: &Value, kind: &str, way: &[Step], found: &mut 
 
 /// The entry of this index, unlike the others in each text and number.
 fn sample(schema: &Value, schemas: &Value, index: usize, depth: usize) -> Value {
+    if schema["$ref"].as_str().is_some_and(|name| name.ends_with("resource.Quantity")) {
+        return json!(format!("{}", index + 1));
+    }
     let schema = resolved(schema, schemas);
     if let Some(first) = schema.pointer("/enum/0") {
         return first.clone();
