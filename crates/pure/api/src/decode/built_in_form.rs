@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use rekindle_types::Quantity;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::type_error::json_type;
 use crate::protobuf::{FieldOccurrence, MessageField, field_named, message_of};
@@ -37,6 +37,11 @@ fn settled_message(message: &str, value: &Value) -> Result<Option<Value>, String
     let mut changed: Option<Map<String, Value>> = None;
     for (name, value) in fields {
         let Some(field) = field_named(message, name) else { continue };
+        if is_empty_selector_of_workload(message, field, value) {
+            let given = json!({"matchLabels": {}});
+            changed.get_or_insert_with(|| fields.clone()).insert(name.clone(), given);
+            continue;
+        }
         match settled_field(field, value)? {
             SettledField::Same => {}
             SettledField::Absent => {
@@ -48,6 +53,14 @@ fn settled_message(message: &str, value: &Value) -> Result<Option<Value>, String
         }
     }
     Ok(changed.map(Value::Object))
+}
+
+/// A selector of everything, which workloads refuse. It gets an empty map: so validation can tell
+/// it from one that is missing, and nothing else ever sees it.
+fn is_empty_selector_of_workload(message: &str, field: &MessageField, value: &Value) -> bool {
+    message.starts_with("apps.v1.")
+        && field.type_ == "meta.v1.LabelSelector"
+        && value.as_object().is_some_and(Map::is_empty)
 }
 
 /// What becomes of a field.
@@ -144,8 +157,6 @@ fn check_micro_time(text: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn pod(value: &Value) -> Result<Value, String> {

@@ -20,6 +20,8 @@ const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
 const ENDPOINTS_MAX: usize = 1000;
 const ADDRESSES_MAX: usize = 100;
 const PORTS_MAX: usize = 20_000;
+/// The most zones, and the most nodes, of a hint.
+const HINTS_MAX: usize = 8;
 
 impl ApiKind for EndpointSlice {
     const NAMES: ResourceNames = ResourceNames {
@@ -143,7 +145,8 @@ fn endpoint_errors(endpoint: &Endpoint, type_: &str, field: &Path) -> Vec<FieldE
         let field = addresses.index(index);
         match type_ {
             "IPv4" | "IPv6" => {
-                errors.extend(ip_errors(address, &field));
+                // here upstream asks once only
+                errors.extend(ip_errors(address, &field).into_iter().take(1));
                 let is_of_family = |ip: IpAddr| ip.is_ipv4() == (type_ == "IPv4");
                 if address.parse().is_ok_and(|ip| !is_of_family(ip)) {
                     let why = format!("must be an {type_} address");
@@ -159,6 +162,32 @@ fn endpoint_errors(endpoint: &Endpoint, type_: &str, field: &Path) -> Vec<FieldE
     }
     if let Some(hostname) = &endpoint.hostname {
         errors.extend(invalid_each(&field.child("hostname"), hostname, names::dns_label(hostname)));
+    }
+    errors.extend(hint_errors(endpoint, &field.child("hints")));
+    errors
+}
+
+fn hint_errors(endpoint: &Endpoint, field: &Path) -> Vec<FieldError> {
+    let Some(hints) = &endpoint.hints else { return Vec::new() };
+    let zones = items(hints.for_zones.as_ref()).iter().map(|zone| zone.name.as_str());
+    let nodes = items(hints.for_nodes.as_ref()).iter().map(|node| node.name.as_str());
+    let mut errors = Vec::new();
+    for (name, hinted) in
+        [("forZones", zones.collect::<Vec<_>>()), ("forNodes", nodes.collect::<Vec<_>>())]
+    {
+        let field = field.child(name);
+        if hinted.len() > HINTS_MAX {
+            errors.push(FieldError::too_many(field, HINTS_MAX));
+            continue;
+        }
+        let mut taken = ListKeys::new();
+        for (index, hint) in hinted.into_iter().enumerate() {
+            let field = field.index(index).child("name");
+            if taken.add(hint).is_some() {
+                errors.push(FieldError::duplicate(&field, hint));
+            }
+            errors.extend(invalid_each(&field, hint, names::label_value(hint)));
+        }
     }
     errors
 }
@@ -219,6 +248,7 @@ fn port_errors(list: &[EndpointPort], field: &Path) -> Vec<FieldError> {
         }
         let protocol = text(port.protocol.as_ref());
         errors.extend(ports::protocol(protocol, &entry.child("protocol")));
+        errors.extend(ports::app_protocol(port.app_protocol.as_ref(), &entry));
     }
     errors
 }

@@ -95,6 +95,7 @@ fn subset_errors(subset: &EndpointSubset, field: &Path) -> Vec<FieldError> {
         }
         errors.extend(ports::number(port.port, &field.child("port")));
         errors.extend(ports::protocol(text(port.protocol.as_ref()), &field.child("protocol")));
+        errors.extend(ports::app_protocol(port.app_protocol.as_ref(), &field));
     }
     errors
 }

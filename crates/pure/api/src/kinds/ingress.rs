@@ -220,18 +220,37 @@ fn path_errors(path_type: &str, path: &str, field: &Path) -> Vec<FieldError> {
     errors
 }
 
+/// What is wrong with a reference to an object by group, kind and name.
+pub(super) fn reference_errors(
+    (group, kind, name): (Option<&str>, &str, &str),
+    field: &Path,
+) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if let Some(group) = group {
+        errors.extend(invalid_each(&field.child("apiGroup"), group, names::dns_subdomain(group)));
+    }
+    for (child, value) in [("kind", kind), ("name", name)] {
+        let field = field.child(child);
+        if value.is_empty() {
+            errors.push(FieldError::required(field, ""));
+        } else {
+            errors.extend(invalid_each(&field, value, names::path_segment(value)));
+        }
+    }
+    errors
+}
+
 fn backend_errors(backend: &IngressBackend, field: &Path) -> Vec<FieldError> {
     let wrong = |why: &str| vec![FieldError::invalid(field, "", why)];
     match (&backend.resource, &backend.service) {
         (Some(_), Some(_)) => wrong("cannot set both resource and service backends"),
         (None, None) => wrong("resource or service backend is required"),
         (Some(resource), None) => {
-            let field = field.child("resource");
-            let fields = [("kind", &resource.kind), ("name", &resource.name)];
-            let missing = fields.into_iter().filter(|(_, value)| value.is_empty());
-            missing.map(|(name, _)| FieldError::required(field.child(name), "")).collect()
+            let group = resource.api_group.as_deref();
+            reference_errors((group, &resource.kind, &resource.name), &field.child("resource"))
         }
         (None, Some(service)) => {
+            let backend = field;
             let field = field.child("service");
             let mut errors = Vec::new();
             if service.name.is_empty() {
@@ -244,7 +263,7 @@ fn backend_errors(backend: &IngressBackend, field: &Path) -> Vec<FieldError> {
             let (name, number) = (text(port.name.as_ref()), port.number.unwrap_or(0));
             match (name, number) {
                 ("", 0) => {
-                    errors.push(FieldError::required(&field, "port name or number is required"))
+                    errors.push(FieldError::required(backend, "port name or number is required"))
                 }
                 ("", number) => {
                     errors.extend(ports::number(number, &field.child("port").child("number")));
@@ -254,7 +273,7 @@ fn backend_errors(backend: &IngressBackend, field: &Path) -> Vec<FieldError> {
                     errors.extend(invalid_each(&field, name, names::port(name)));
                 }
                 (_, _) => errors.push(FieldError::invalid(
-                    &field,
+                    backend,
                     "",
                     "cannot set both port name & port number",
                 )),

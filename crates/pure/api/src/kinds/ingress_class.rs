@@ -1,14 +1,17 @@
 //! IngressClass (networking.k8s.io/v1): which controller acts on an Ingress. Stored for the
 //! controllers that a user installs; there is none here.
 
-use k8s_openapi::api::networking::v1::{IngressClass, IngressClassParametersReference};
+use k8s_openapi::api::networking::v1::{
+    IngressClass, IngressClassParametersReference, IngressClassSpec,
+};
 use rekindle_types::Tick;
 
+use super::ingress::reference_errors;
 use super::preparation;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::{Path, names, text};
+use crate::validation::{Path, invalid_each, names, text};
 
 /// The longest name of a controller.
 const CONTROLLER_BYTES_MAX: usize = 250;
@@ -37,14 +40,17 @@ impl ApiKind for IngressClass {
     preparation::writes_of!(spec);
 
     fn validate(&self) -> Vec<FieldError> {
-        let Some(spec) = &self.spec else { return Vec::new() };
+        let none = IngressClassSpec::default();
+        let spec = self.spec.as_ref().unwrap_or(&none);
         let field = Path::new("spec");
         let controller = text(spec.controller.as_ref());
         let mut errors = Vec::new();
         if controller.len() > CONTROLLER_BYTES_MAX {
             errors.push(FieldError::too_long(field.child("controller"), CONTROLLER_BYTES_MAX));
         }
-        if !is_domain_prefixed(controller) {
+        if controller.is_empty() {
+            errors.push(FieldError::required(field.child("controller"), ""));
+        } else if !is_domain_prefixed(controller) {
             errors.push(FieldError::invalid(
                 field.child("controller"),
                 controller,
@@ -92,12 +98,8 @@ fn is_domain_prefixed(controller: &str) -> bool {
 }
 
 fn parameter_errors(parameters: &IngressClassParametersReference, field: &Path) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    for (name, value) in [("kind", &parameters.kind), ("name", &parameters.name)] {
-        if value.is_empty() {
-            errors.push(FieldError::required(field.child(name), ""));
-        }
-    }
+    let group = parameters.api_group.as_deref();
+    let mut errors = reference_errors((group, &parameters.kind, &parameters.name), field);
     let namespace = text(parameters.namespace.as_ref());
     match text(parameters.scope.as_ref()) {
         "Cluster" if !namespace.is_empty() => errors.push(FieldError::forbidden(
@@ -108,7 +110,11 @@ fn parameter_errors(parameters: &IngressClassParametersReference, field: &Path) 
             field.child("namespace"),
             "`parameters.scope` is set to 'Namespace'",
         )),
-        "Cluster" | "Namespace" => {}
+        "Namespace" => {
+            let messages = names::dns_label(namespace);
+            errors.extend(invalid_each(&field.child("namespace"), namespace, messages));
+        }
+        "Cluster" => {}
         other => errors.push(FieldError::not_supported(
             field.child("scope"),
             other,

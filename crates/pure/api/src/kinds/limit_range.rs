@@ -13,6 +13,7 @@ use crate::registry::resource::{
 };
 use crate::table::{CREATED_AT, NAME, created_at};
 use crate::validation::quantities::{self, ResourceList};
+use crate::validation::resource_names;
 use crate::validation::{ListKeys, MISTAKES_MAX, Path, invalid_each, items, names, text};
 
 /// The type of limits of each container.
@@ -61,12 +62,7 @@ impl ApiKind for LimitRange {
                 break;
             }
             let field = field.index(index);
-            if limit.type_.is_empty() {
-                errors.push(FieldError::required(field.child("type"), ""));
-            } else {
-                let messages = names::qualified(&limit.type_);
-                errors.extend(invalid_each(&field.child("type"), &limit.type_, messages));
-            }
+            errors.extend(type_errors(&limit.type_, &field.child("type")));
             if types.add(&limit.type_).is_some() {
                 errors.push(FieldError::duplicate(field.child("type"), &limit.type_));
             }
@@ -93,6 +89,16 @@ fn fill_container_defaults(limit: &mut LimitRangeItem) {
     }
     limit.default = Some(limits).filter(|list| !list.is_empty());
     limit.default_request = Some(requests).filter(|list| !list.is_empty());
+}
+
+fn type_errors(type_: &str, field: &Path) -> Vec<FieldError> {
+    let mut errors: Vec<_> = invalid_each(field, type_, names::qualified(type_)).collect();
+    let is_known = type_.contains('/') || matches!(type_, POD | CONTAINER | CLAIM);
+    if errors.is_empty() && !is_known {
+        let why = "must be a standard limit type or fully qualified";
+        errors.push(FieldError::invalid(field, type_, why));
+    }
+    errors
 }
 
 fn item_errors(limit: &LimitRangeItem, field: &Path) -> Vec<FieldError> {
@@ -126,9 +132,11 @@ fn item_errors(limit: &LimitRangeItem, field: &Path) -> Vec<FieldError> {
     for (name, list) in lists {
         for (resource, amount) in list.iter().flatten() {
             let field = field.child(name).key(resource);
-            if resources.insert(resource) {
-                errors.extend(invalid_each(&field, resource, names::qualified(resource)));
-            }
+            resources.insert(resource);
+            errors.extend(match limit.type_.as_str() {
+                POD | CONTAINER => resource_names::of_container(resource, &field),
+                _ => resource_names::any(resource, &field),
+            });
             errors.extend(quantities::check(amount, &field).err());
         }
     }

@@ -87,8 +87,11 @@ fn spec_errors(spec: &NetworkPolicySpec, field: &Path) -> Vec<FieldError> {
         errors.push(FieldError::invalid(field, types, "may not specify more than two policyTypes"));
         return errors;
     }
-    let unknown = types.iter().filter(|listed| !TYPES.contains(&listed.as_str()));
-    errors.extend(unknown.map(|listed| FieldError::not_supported(field.clone(), listed, &TYPES)));
+    let types = types.iter().enumerate();
+    let unknown = types.filter(|(_, listed)| !TYPES.contains(&listed.as_str()));
+    errors.extend(
+        unknown.map(|(at, listed)| FieldError::not_supported(field.index(at), listed, &TYPES)),
+    );
     errors
 }
 

@@ -65,7 +65,8 @@ impl ApiKind for Node {
 
     fn validate(&self) -> Vec<FieldError> {
         let spec = self.spec.as_ref();
-        let field = Path::new("spec").child("taints");
+        // upstream's name for it
+        let field = Path::new("metadata").child("taints");
         let mut errors = taints(items(spec.and_then(|spec| spec.taints.as_ref())), &field);
         let status = Path::new("status");
         for (name, list) in [

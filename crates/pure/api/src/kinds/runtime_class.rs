@@ -10,6 +10,7 @@ use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::object_meta::FinalizerRule;
+use crate::validation::resource_names;
 use crate::validation::{Path, invalid_each, items, labels, names, quantities, text};
 
 /// The handler of the embedded runtime.
@@ -45,12 +46,15 @@ impl ApiKind for RuntimeClass {
 
     fn validate(&self) -> Vec<FieldError> {
         let handler = Path::new("handler");
-        let mut errors: Vec<FieldError> =
-            invalid_each(&handler, &self.handler, names::dns_label(&self.handler)).collect();
+        let mut errors: Vec<FieldError> = match self.handler.as_str() {
+            "" => vec![FieldError::required(handler, "")],
+            name => invalid_each(&handler, name, names::dns_label(name)).collect(),
+        };
         let overhead = self.overhead.as_ref().and_then(|overhead| overhead.pod_fixed.as_ref());
         for (resource, amount) in overhead.into_iter().flatten() {
             // upstream checks it as the limits of a container
             let field = Path::new("overhead").child("limits").key(resource);
+            errors.extend(resource_names::of_container(resource, &field));
             errors.extend(quantities::check_non_negative(amount, &field).err());
         }
         if let Some(scheduling) = &self.scheduling {

@@ -55,18 +55,47 @@ impl PodMaker {
         }
     }
 
-    /// What is wrong with a selector that selects everything.
-    fn empty_selector(self, selector: &LabelSelector, field: Path) -> FieldError {
+    /// Whether the selector is a map of labels, which is empty where it is missing.
+    const fn has_selecting_labels(self) -> bool {
+        matches!(self, PodMaker::ReplicationController)
+    }
+
+    /// What is wrong with a selector that is not there.
+    fn missing_selector(self, field: Path) -> Option<FieldError> {
         match self {
-            PodMaker::ReplicaSet | PodMaker::ReplicationController => {
-                FieldError::required(field, "")
+            PodMaker::ReplicaSet | PodMaker::ReplicationController | PodMaker::StatefulSet => {
+                Some(FieldError::required(field, ""))
             }
-            PodMaker::DaemonSet | PodMaker::StatefulSet => FieldError {
-                field: field.into(),
-                problem: FieldProblem::Invalid(json(selector)),
-                detail: format!("empty selector is invalid for {}", self.name().to_lowercase()),
-            },
+            PodMaker::DaemonSet => None,
         }
+    }
+
+    /// What is wrong with a selector that selects everything. The reader keeps it apart from one
+    /// that is missing.
+    fn empty_selector(self, field: Path) -> FieldError {
+        let workload = match self {
+            PodMaker::ReplicationController => return FieldError::required(field, ""),
+            PodMaker::ReplicaSet => "deployment",
+            PodMaker::DaemonSet => "daemonset",
+            PodMaker::StatefulSet => "statefulset",
+        };
+        FieldError {
+            field: field.into(),
+            problem: FieldProblem::Invalid("{}".to_owned()),
+            detail: format!("empty selector is invalid for {workload}"),
+        }
+    }
+}
+
+/// The selector, or the lack of one, does not select the pods of the template at `field`.
+pub(super) fn unselected_labels(
+    labels: Option<&BTreeMap<String, String>>,
+    field: &Path,
+) -> FieldError {
+    FieldError {
+        field: field.child("metadata").child("labels").into(),
+        problem: FieldProblem::Invalid(json(&labels)),
+        detail: "`selector` does not match template `labels`".to_owned(),
     }
 }
 
@@ -81,20 +110,20 @@ pub(super) fn check(
     let metadata = template.metadata.as_ref();
     let template_labels = metadata.and_then(|metadata| metadata.labels.as_ref());
     let template_field = field.child("template");
-    if selector::is_empty(labels_selector) {
-        errors.push(maker.empty_selector(labels_selector, field.child("selector")));
+    let selector_field = field.child("selector");
+    if labels_selector == &LabelSelector::default() && !maker.has_selecting_labels() {
+        errors.extend(maker.missing_selector(selector_field));
+        errors.push(unselected_labels(template_labels, &template_field));
+    } else if selector::is_empty(labels_selector) {
+        errors.push(maker.empty_selector(selector_field));
     } else {
-        let mistakes = selector::check(labels_selector, &field.child("selector"));
+        let mistakes = selector::check(labels_selector, &selector_field);
         let is_readable = mistakes.is_empty();
         errors.extend(mistakes);
         if !is_readable {
-            errors.extend(maker.unreadable_selector(labels_selector, field.child("selector")));
+            errors.extend(maker.unreadable_selector(labels_selector, selector_field));
         } else if !selector::matches(labels_selector, template_labels) {
-            errors.push(FieldError {
-                field: template_field.child("metadata").child("labels").into(),
-                problem: FieldProblem::Invalid(json(&template_labels.unwrap_or(&BTreeMap::new()))),
-                detail: "`selector` does not match template `labels`".to_owned(),
-            });
+            errors.push(unselected_labels(template_labels, &template_field));
         }
     }
     errors.extend(check_metadata(template, &template_field));
@@ -106,7 +135,6 @@ pub(super) fn check(
 pub(super) fn check_metadata(template: &PodTemplateSpec, field: &Path) -> Vec<FieldError> {
     let metadata = template.metadata.as_ref();
     let of_spec = field.child("spec");
-    let field = field.child("metadata");
     let labels = metadata.and_then(|metadata| metadata.labels.as_ref());
     let mut errors = labels::labels(labels, &field.child("labels"));
     let annotations = metadata.and_then(|metadata| metadata.annotations.as_ref());

@@ -10,6 +10,7 @@ pub mod numbers;
 pub mod object_meta;
 pub mod ports;
 pub mod quantities;
+pub(crate) mod resource_names;
 pub mod selector;
 pub(crate) mod webhook_client;
 

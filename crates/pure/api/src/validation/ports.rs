@@ -28,3 +28,9 @@ pub fn protocol(protocol: &str, field: &Path) -> Option<FieldError> {
     }
     (!PROTOCOLS.contains(&protocol)).then(|| FieldError::not_supported(field, protocol, &PROTOCOLS))
 }
+
+/// What is wrong with the application protocol of the port at `entry`.
+pub(crate) fn app_protocol(protocol: Option<&String>, entry: &Path) -> Vec<FieldError> {
+    let Some(protocol) = protocol else { return Vec::new() };
+    invalid_each(&entry.child("appProtocol"), protocol, names::qualified(protocol)).collect()
+}

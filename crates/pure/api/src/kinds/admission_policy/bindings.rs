@@ -131,8 +131,7 @@ fn binding_errors(
         errors.extend(parameters::reference_errors(reference, &field.child("paramRef")));
     }
     if let Some((matched, operations)) = matched {
-        // upstream's spelling
-        let field = field.child("matchResouces");
+        let field = field.child("matchResources");
         errors.extend(match_resources::errors(matched, operations, &field));
     }
     errors

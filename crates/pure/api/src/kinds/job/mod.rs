@@ -21,7 +21,7 @@ use crate::registry::resource::{
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, human, wide};
-use crate::validation::{selector, text};
+use crate::validation::{Path, selector, text};
 
 /// The label with the UID of the Job, by which it knows its pods.
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
@@ -98,7 +98,12 @@ impl ApiKind for Job {
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
-        update::check(self, old)
+        // upstream looks at the new spec twice: its causes are there twice
+        let spec = self.spec.as_ref();
+        let mut errors =
+            spec.map_or(Vec::new(), |spec| validate::spec_errors(spec, &Path::new("spec")));
+        errors.extend(update::check(self, old));
+        errors
     }
 
     fn warnings(&self) -> Vec<String> {

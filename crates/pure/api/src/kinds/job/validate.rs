@@ -17,12 +17,18 @@ pub(super) fn job(job: &Job) -> Vec<FieldError> {
     let field = Path::new("spec");
     let Some(spec) = &job.spec else { return vec![FieldError::required(field, "")] };
     let mut errors = generated_selector(job, spec);
-    errors.extend(job_spec(spec, &field));
-    errors.extend(pod_selector(spec, &field));
+    errors.extend(spec_errors(spec, &field));
     let is_indexed = text(spec.completion_mode.as_ref()) == "Indexed";
     if let Some(completions) = spec.completions.filter(|count| is_indexed && *count > 0) {
         errors.extend(hostname(text(job.metadata.name.as_ref()), completions));
     }
+    errors
+}
+
+/// Everything wrong with the spec of a Job.
+pub(super) fn spec_errors(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
+    let mut errors = job_spec(spec, field);
+    errors.extend(pod_selector(spec, field));
     errors
 }
 
@@ -52,7 +58,8 @@ pub(in crate::kinds) fn job_spec(spec: &JobSpec, field: &Path) -> Vec<FieldError
 
 /// Unless the user selects by hand, selector and labels are the generated ones.
 fn generated_selector(job: &Job, spec: &JobSpec) -> Vec<FieldError> {
-    if spec.manual_selector == Some(true) {
+    // a selector that is missing is a mistake of its own
+    if spec.manual_selector == Some(true) || spec.selector.is_none() {
         return Vec::new();
     }
     let (name, uid) = (text(job.metadata.name.as_ref()), text(job.metadata.uid.as_ref()));
@@ -146,7 +153,8 @@ fn pod_selector(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
     let labels = metadata.and_then(|metadata| metadata.labels.as_ref());
     let selector_field = field.child("selector");
     let Some(labels_selector) = &spec.selector else {
-        return vec![FieldError::required(selector_field, "")];
+        let unselected = template::unselected_labels(labels, &field.child("template"));
+        return vec![FieldError::required(selector_field, ""), unselected];
     };
     let mut errors = selector::check(labels_selector, &selector_field);
     if !selector::matches(labels_selector, labels) {

@@ -4,7 +4,7 @@ use k8s_openapi::api::rbac::v1::ClusterRole;
 use rekindle_types::Tick;
 
 use super::rules;
-use crate::registry::field_error::FieldError;
+use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::resource::{
     ApiKind, NameRule, ResourceNames, ResourceScope, TableCell, TableColumn,
 };
@@ -36,7 +36,16 @@ impl ApiKind for ClusterRole {
             errors.push(FieldError::required(&field, detail));
         }
         for (index, selector) in selectors.iter().enumerate() {
-            errors.extend(selector::check(selector, &field.index(index)));
+            let field = field.index(index);
+            let mistakes = selector::check(selector, &field);
+            if !mistakes.is_empty() {
+                errors.extend(mistakes);
+                errors.push(FieldError {
+                    field: field.into(),
+                    problem: FieldProblem::Invalid("null".to_owned()),
+                    detail: "invalid label selector.".to_owned(),
+                });
+            }
         }
         errors
     }

@@ -32,10 +32,7 @@ pub(super) fn each(list: &[ServicePort], field: &Path) -> Vec<FieldError> {
         if let Some(target) = &port.target_port {
             errors.extend(ports::number_or_name(target, &entry.child("targetPort")));
         }
-        if let Some(protocol) = &port.app_protocol {
-            let messages = names::qualified(protocol);
-            errors.extend(invalid_each(&entry.child("appProtocol"), protocol, messages));
-        }
+        errors.extend(ports::app_protocol(port.app_protocol.as_ref(), &entry));
     }
     errors
 }

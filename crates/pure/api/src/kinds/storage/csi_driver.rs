@@ -7,7 +7,7 @@ use rekindle_types::Tick;
 use super::stored_only;
 use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::resource::{
-    ApiKind, MetadataChecks, ResourceNames, ResourceScope, TableCell, TableColumn,
+    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
 };
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{ListKeys, Path, items, names, text};
@@ -54,6 +54,13 @@ impl ApiKind for CSIDriver {
         spec.se_linux_mount.get_or_insert(false);
     }
 
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
+        if self.spec != old.spec {
+            let generation = old.metadata.generation.unwrap_or(0);
+            self.metadata.generation = Some(generation + 1);
+        }
+    }
+
     fn validate(&self) -> Vec<FieldError> {
         let field = Path::new("spec");
         let spec = &self.spec;
@@ -78,6 +85,13 @@ impl ApiKind for CSIDriver {
                 ));
             }
         }
+        if let Some(seconds) = spec.node_allocatable_update_period_seconds
+            && seconds < PERIOD_SECONDS_MIN
+        {
+            let field = field.child("nodeAllocatableUpdatePeriodSeconds");
+            let why = "must be greater than or equal to 10 seconds";
+            errors.push(FieldError::invalid(field, seconds, why));
+        }
         let modes = items(spec.volume_lifecycle_modes.as_ref());
         let unknown = modes.iter().filter(|mode| !LIFECYCLES.contains(&mode.as_str()));
         errors.extend(unknown.map(|mode| {
@@ -90,7 +104,8 @@ impl ApiKind for CSIDriver {
         let field = Path::new("spec");
         let mut errors = Vec::new();
         if self.spec.attach_required != old.spec.attach_required {
-            errors.push(fixed(&field.child("attachRequired"), &self.spec.attach_required));
+            // upstream's name for it
+            errors.push(fixed(&field.child("attachedRequired"), &self.spec.attach_required));
         }
         if self.spec.volume_lifecycle_modes != old.spec.volume_lifecycle_modes {
             let field = field.child("volumeLifecycleModes");
@@ -124,6 +139,9 @@ impl ApiKind for CSIDriver {
         ]
     }
 }
+
+/// The shortest time between two looks at what a node has.
+const PERIOD_SECONDS_MIN: i64 = 10;
 
 /// The error of a field that never changes.
 pub(super) fn fixed(field: &Path, value: &impl serde::Serialize) -> FieldError {

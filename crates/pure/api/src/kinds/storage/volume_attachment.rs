@@ -63,7 +63,11 @@ impl ApiKind for VolumeAttachment {
                     "must specify non empty persistentVolumeName",
                 ));
             }
-            (Some(_), None) | (None, Some(_)) => {}
+            (Some(name), None) => {
+                let field = field.child("source").child("persistentVolumeName");
+                errors.extend(invalid_each(&field, name, names::dns_subdomain(name)));
+            }
+            (None, Some(_)) => {}
         }
         let messages = names::dns_subdomain(&spec.node_name);
         errors.extend(invalid_each(&field.child("nodeName"), &spec.node_name, messages));

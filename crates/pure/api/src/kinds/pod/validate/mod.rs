@@ -29,6 +29,7 @@ pub(crate) use projected::tokens_of_nobody;
 pub(crate) use spec::pod_spec;
 pub(crate) use status::pod_status;
 pub(crate) use update::pod_update;
+pub(in crate::kinds) use volume::host_path;
 pub(in crate::kinds) use volume_files::descending_path;
 
 use crate::registry::field_error::FieldError;

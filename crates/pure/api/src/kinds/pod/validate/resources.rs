@@ -6,7 +6,8 @@ use rekindle_types::resources::{Amounts, is_pod_level, sum_over_containers};
 
 use crate::registry::field_error::FieldError;
 use crate::validation::quantities::{self, ResourceList};
-use crate::validation::{ListKeys, Path, invalid_each, items, names};
+use crate::validation::resource_names;
+use crate::validation::{ListKeys, Path, items};
 
 use super::checked_pod::CheckedPod;
 use super::claims;
@@ -211,7 +212,7 @@ fn amounts(list: Option<&ResourceList>, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (name, amount) in list.into_iter().flatten() {
         let key = field.key(name);
-        errors.extend(resource_name(name, &key));
+        errors.extend(resource_names::of_container(name, &key));
         match quantities::check_non_negative(amount, &key) {
             Ok(amount) if !is_fractional(name) && !amount.is_whole() => {
                 errors.push(FieldError::invalid(&key, amount.to_string(), "must be an integer"));
@@ -223,36 +224,12 @@ fn amounts(list: Option<&ResourceList>, field: &Path) -> Vec<FieldError> {
     errors
 }
 
-fn resource_name(name: &str, field: &Path) -> Vec<FieldError> {
-    let messages = names::qualified(name);
-    if !messages.is_empty() {
-        return invalid_each(field, name, messages).collect();
-    }
-    match name.split_once('/') {
-        None if is_native(name) => Vec::new(),
-        None => {
-            vec![FieldError::invalid(field, name, "must be a standard resource for containers")]
-        }
-        Some((domain, _)) if domain.starts_with("requests.") && !is_native(name) => {
-            vec![FieldError::invalid(field, name, "doesn't follow extended resource name standard")]
-        }
-        Some(_) => Vec::new(),
-    }
-}
-
-/// Kubernetes' own: CPU, memory and the like, and names under its domain.
-fn is_native(name: &str) -> bool {
-    matches!(name, "cpu" | "memory" | "ephemeral-storage")
-        || name.starts_with("hugepages-")
-        || name.contains("kubernetes.io/")
-}
-
 /// Extended resources are counted.
 fn is_fractional(name: &str) -> bool {
-    is_native(name) && !name.starts_with("hugepages-")
+    resource_names::is_native(name) && !name.starts_with("hugepages-")
 }
 
 /// Huge pages and extended resources are whole things: what is requested is what there is.
 fn may_overcommit(name: &str) -> bool {
-    is_native(name) && !name.starts_with("hugepages-")
+    resource_names::is_native(name) && !name.starts_with("hugepages-")
 }

@@ -152,7 +152,8 @@ fn image(source: &ImageVolumeSource, holder: SpecHolder, field: &Path) -> Vec<Fi
     errors
 }
 
-fn host_path(source: &HostPathVolumeSource, field: &Path) -> Vec<FieldError> {
+/// What is wrong with a path of the host.
+pub(crate) fn host_path(source: &HostPathVolumeSource, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let path = &source.path;
     if path.is_empty() {
