@@ -1,6 +1,7 @@
 //! When an object really goes: a deletion was asked for, its grace is over, and nobody holds it
 //! with a finalizer.
 
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Namespace, ReplicationController};
 
 use crate::registry::AnyObject;
@@ -19,7 +20,15 @@ pub(crate) fn is_collected(object: &dyn AnyObject) -> bool {
 /// Whether its dependents stay when a deletion does not say what becomes of them. As upstream,
 /// where it was so before there was a garbage collector.
 pub(crate) fn keeps_dependents(object: &dyn AnyObject) -> bool {
-    object.as_any().is::<ReplicationController>()
+    object.as_any().is::<ReplicationController>() || object.as_any().is::<Job>()
+}
+
+/// The warning about the deletion of a Job that does not say what becomes of its pods.
+pub(crate) fn orphaning_warning(object: &dyn AnyObject) -> Option<String> {
+    let text = "child pods are preserved by default when jobs are deleted; set \
+                propagationPolicy=Background to remove them or set propagationPolicy=Orphan to \
+                suppress this warning";
+    object.as_any().is::<Job>().then(|| text.to_owned())
 }
 
 /// Whether nothing keeps the object any more.

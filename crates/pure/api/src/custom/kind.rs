@@ -168,6 +168,8 @@ impl CustomKind {
             creates_on_update: false,
             metadata_checks: MetadataChecks::OfUpdateAndObject,
             finalizers: FinalizerRule::Any,
+            has_namespace_selector: self.scope == ResourceScope::Namespaced,
+            needs_version_on_update: true,
             columns: columns::of_version(version).into(),
             selectable_fields: selectable.collect(),
             spec_annotation: None,

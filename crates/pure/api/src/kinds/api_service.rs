@@ -41,6 +41,7 @@ impl ApiKind for APIService {
     const NAME_RULE: NameRule = NameRule::PathSegment;
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
+    const NEEDS_VERSION_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Service", "string", "The Service of the server that answers, or Local."),

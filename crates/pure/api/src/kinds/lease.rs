@@ -19,6 +19,7 @@ impl ApiKind for Lease {
     };
     const CREATES_ON_UPDATE: bool = true;
     const FINALIZERS: FinalizerRule = FinalizerRule::Any;
+    const NEEDS_VERSION_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] =
         &[NAME, column("Holder", "string", "The identity of the holder of a current lease."), AGE];
 

@@ -29,6 +29,7 @@ impl ApiKind for Namespace {
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const NAME_RULE: NameRule = NameRule::DnsLabel;
     const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
+    const HAS_NAMESPACE_SELECTOR: bool = false;
     const COLUMNS: &'static [TableColumn] =
         &[NAME, column("Status", "string", "The status of the namespace"), AGE];
     const SELECTABLE_FIELDS: &'static [&'static str] = &["name", "status.phase"];

@@ -27,6 +27,7 @@ impl ApiKind for Node {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::NodeProxy];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
+    const HAS_NAMESPACE_SELECTOR: bool = false;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Status", "string", "The status of the node"),

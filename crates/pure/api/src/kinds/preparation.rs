@@ -74,6 +74,25 @@ macro_rules! updates_of_status {
 }
 pub(crate) use updates_of_status;
 
+/// What an update of the status changes, of a kind whose status has no metadata of its own.
+macro_rules! updates_of_status_alone {
+    () => {
+        fn prepare_part(
+            &mut self,
+            old: &Self,
+            _ctx: &$crate::registry::resource::RequestContext<'_>,
+        ) {
+            self.spec.clone_from(&old.spec);
+            let entries = self.metadata.managed_fields.take();
+            let resource_version = self.metadata.resource_version.take();
+            self.metadata.clone_from(&old.metadata);
+            self.metadata.managed_fields = entries;
+            self.metadata.resource_version = resource_version;
+        }
+    };
+}
+pub(crate) use updates_of_status_alone;
+
 /// The generation of a new object.
 pub(crate) const fn first_generation(meta: &mut ObjectMeta) {
     meta.generation = Some(1);

@@ -22,7 +22,7 @@ impl ApiKind for ReplicaSet {
         categories: &["all"],
         scope: ResourceScope::Namespaced,
     };
-    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Scale];
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Scale, Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
     const COLUMNS: &'static [TableColumn] = &[

@@ -24,6 +24,7 @@ impl ApiKind for RuntimeClass {
         scope: ResourceScope::Cluster,
     };
     const FINALIZERS: FinalizerRule = FinalizerRule::Any;
+    const NEEDS_VERSION_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column(

@@ -5,6 +5,7 @@
 use k8s_openapi::api::networking::v1::{ServiceCIDR, ServiceCIDRSpec};
 use rekindle_types::Tick;
 
+use super::preparation;
 use super::service::{family_of_range, is_range};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
@@ -105,9 +106,7 @@ fn keep(range: &mut ServiceCIDR) {
 }
 
 impl SubresourceStrategy<StatusPart> for ServiceCIDR {
-    fn prepare_part(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
-        self.spec.clone_from(&old.spec);
-    }
+    preparation::updates_of_status_alone!();
 }
 
 fn ranges(spec: Option<&ServiceCIDRSpec>) -> &[String] {

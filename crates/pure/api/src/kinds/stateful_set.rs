@@ -33,7 +33,7 @@ impl ApiKind for StatefulSet {
         categories: &["all"],
         scope: ResourceScope::Namespaced,
     };
-    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Scale];
+    const SUBRESOURCES: &'static [Subresource] = &[Subresource::Scale, Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     // its pods' host names are made of it
     const NAME_RULE: NameRule = NameRule::DnsLabel;

@@ -394,6 +394,53 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus",
         &[keyed("conditions", &["type"])],
     ),
+    (
+        "io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration",
+        &[
+            object("metadata", META),
+            keyed_objects(
+                "webhooks",
+                &["name"],
+                "io.k8s.api.admissionregistration.v1.MutatingWebhook",
+            ),
+        ],
+    ),
+    (
+        "io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration",
+        &[
+            object("metadata", META),
+            keyed_objects(
+                "webhooks",
+                &["name"],
+                "io.k8s.api.admissionregistration.v1.ValidatingWebhook",
+            ),
+        ],
+    ),
+    ("io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler", &[object("metadata", META)]),
+    ("io.k8s.api.certificates.v1.CertificateSigningRequest", &[object("metadata", META)]),
+    ("io.k8s.api.core.v1.PersistentVolume", &[object("metadata", META)]),
+    (
+        "io.k8s.api.core.v1.PersistentVolumeClaim",
+        &[
+            object("metadata", META),
+            object("status", "io.k8s.api.core.v1.PersistentVolumeClaimStatus"),
+        ],
+    ),
+    ("io.k8s.api.events.v1.Event", &[object("metadata", META)]),
+    ("io.k8s.api.networking.v1.IPAddress", &[object("metadata", META)]),
+    ("io.k8s.api.networking.v1.NetworkPolicy", &[object("metadata", META)]),
+    (
+        "io.k8s.api.networking.v1.ServiceCIDR",
+        &[object("metadata", META), object("status", "io.k8s.api.networking.v1.ServiceCIDRStatus")],
+    ),
+    ("io.k8s.api.storage.v1.StorageClass", &[object("metadata", META)]),
+    ("io.k8s.api.admissionregistration.v1.MutatingWebhook", &[keyed("matchConditions", &["name"])]),
+    (
+        "io.k8s.api.admissionregistration.v1.ValidatingWebhook",
+        &[keyed("matchConditions", &["name"])],
+    ),
+    ("io.k8s.api.core.v1.PersistentVolumeClaimStatus", &[keyed("conditions", &["type"])]),
+    ("io.k8s.api.networking.v1.ServiceCIDRStatus", &[keyed("conditions", &["type"])]),
     (META, &[set("finalizers"), keyed("ownerReferences", &["uid"])]),
 ];
 

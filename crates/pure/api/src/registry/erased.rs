@@ -271,6 +271,10 @@ pub struct KindEntry {
     pub metadata_checks: MetadataChecks,
     /// How the names of finalizers must look.
     pub finalizers: FinalizerRule,
+    /// Whether field selectors may ask for `metadata.namespace`.
+    pub has_namespace_selector: bool,
+    /// Whether a replacement must say which version it replaces.
+    pub needs_version_on_update: bool,
     /// The columns of a table.
     pub columns: Cow<'static, [TableColumn]>,
     /// What field selectors may ask for, beyond metadata.name and metadata.namespace.
@@ -334,6 +338,8 @@ impl KindEntry {
             name_rule: K::NAME_RULE,
             creates_on_update: K::CREATES_ON_UPDATE,
             finalizers: K::FINALIZERS,
+            has_namespace_selector: K::HAS_NAMESPACE_SELECTOR,
+            needs_version_on_update: K::NEEDS_VERSION_ON_UPDATE,
             metadata_checks: K::METADATA_CHECKS,
             columns: K::COLUMNS.into(),
             selectable_fields: names(K::SELECTABLE_FIELDS),

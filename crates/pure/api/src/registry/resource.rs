@@ -43,6 +43,10 @@ pub trait ApiKind:
     const NAME_RULE: NameRule = NameRule::DnsSubdomain;
     /// Whether an update makes an object that is not there, as upstream for some kinds.
     const CREATES_ON_UPDATE: bool = false;
+    /// Whether field selectors may ask for `metadata.namespace`; upstream also where there is none.
+    const HAS_NAMESPACE_SELECTOR: bool = true;
+    /// Whether a replacement must say which version it replaces, as upstream for some kinds.
+    const NEEDS_VERSION_ON_UPDATE: bool = false;
     /// How the names of its finalizers must look.
     const FINALIZERS: FinalizerRule = FinalizerRule::Qualified;
     /// What the kind checks of the metadata of a changed object.

@@ -34,7 +34,7 @@ struct ColumnDefinition<'a> {
 #[derive(Serialize)]
 struct TableRow {
     cells: Vec<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// None, which is null, where the client wants no objects.
     object: Option<Box<RawValue>>,
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::TERMS_MAX;
-use crate::registry::{KindEntry, ResourceScope};
+use crate::registry::KindEntry;
 use crate::status::ApiError;
 
 /// Terms that must all hold.
@@ -75,7 +75,7 @@ impl FieldSelector {
         for term in &self.terms {
             let field = term.field.as_str();
             let known = field == "metadata.name"
-                || (field == "metadata.namespace" && entry.scope == ResourceScope::Namespaced)
+                || (field == "metadata.namespace" && entry.has_namespace_selector)
                 || entry.selectable_fields.iter().any(|known| known == field);
             if known {
                 continue;

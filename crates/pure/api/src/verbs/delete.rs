@@ -58,7 +58,9 @@ pub(crate) fn delete(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
         // in the version that it is stored in: a deletion needs no other one
         let object = call.api.read(call.entry, &stored)?;
         wish.check_preconditions(call, object.as_ref(), &stored)?;
-        let warnings = admission::check_deletion(call, reviewed(call, &stored)?.as_ref())?;
+        let mut warnings = admission::check_deletion(call, reviewed(call, &stored)?.as_ref())?;
+        let is_unsaid = wish.propagation == DeletePropagation::Unsaid;
+        warnings.extend(removal::orphaning_warning(object.as_ref()).filter(|_| is_unsaid));
         match DeleteStep::decide(object.boxed_clone(), &wish, call.request.now) {
             // what was deleted at once is shown as it was
             DeleteStep::Remove(marked) if !marked.as_any().is::<Pod>() => {

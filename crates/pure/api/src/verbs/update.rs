@@ -12,7 +12,7 @@ use crate::call::{ApiCall, ApiWriteFailure, ObjectPart, WrittenVersion, remove};
 use crate::custom::{ObjectConversion, StorageForm};
 use crate::decode::DecodedObject;
 use crate::outcome::RequestOutcome;
-use crate::registry::{AnyObject, KindOrigin};
+use crate::registry::AnyObject;
 use crate::request::RequestVerb;
 use crate::request::options::DryRun;
 use crate::resource_quotas::QuotaWrite;
@@ -146,7 +146,7 @@ fn check_preconditions(
     let given = new.meta().resource_version.as_deref().unwrap_or_default();
     let given = revision::parse(given)?.filter(|given| given.0 != 0);
     let is_replacement = call.request.method == Method::PUT && call.path.subresource != "scale";
-    if given.is_none() && is_replacement && call.entry.origin != KindOrigin::BuiltIn {
+    if given.is_none() && is_replacement && call.entry.needs_version_on_update {
         return Err(ApiError::unconditional_update(call.entry, name));
     }
     if given.is_some_and(|given| given != stored.revision) {

@@ -34,6 +34,7 @@ impl ApiKind for ValidatingAdmissionPolicyBinding {
         scope: ResourceScope::Cluster,
     };
     const FINALIZERS: FinalizerRule = FinalizerRule::Any;
+    const NEEDS_VERSION_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = &COLUMNS;
 
     fn set_defaults(&mut self) {
@@ -74,6 +75,7 @@ impl ApiKind for MutatingAdmissionPolicyBinding {
         scope: ResourceScope::Cluster,
     };
     const FINALIZERS: FinalizerRule = FinalizerRule::Any;
+    const NEEDS_VERSION_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = &COLUMNS;
 
     fn set_defaults(&mut self) {

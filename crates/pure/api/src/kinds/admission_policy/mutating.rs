@@ -36,6 +36,7 @@ impl ApiKind for MutatingAdmissionPolicy {
         scope: ResourceScope::Cluster,
     };
     const FINALIZERS: FinalizerRule = FinalizerRule::Any;
+    const NEEDS_VERSION_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Mutations", "integer", "How many mutations the policy has."),

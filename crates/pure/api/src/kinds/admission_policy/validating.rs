@@ -50,6 +50,7 @@ impl ApiKind for ValidatingAdmissionPolicy {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const FINALIZERS: FinalizerRule = FinalizerRule::Any;
+    const NEEDS_VERSION_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Validations", "integer", "How many validations the policy has."),
@@ -103,7 +104,7 @@ impl ApiKind for ValidatingAdmissionPolicy {
 }
 
 impl SubresourceStrategy<StatusPart> for ValidatingAdmissionPolicy {
-    preparation::updates_of_status!();
+    preparation::updates_of_status_alone!();
 
     fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
         let status = self.status.as_ref();

@@ -18,6 +18,7 @@ impl ApiKind for MutatingWebhookConfiguration {
         scope: ResourceScope::Cluster,
     };
     const FINALIZERS: FinalizerRule = FinalizerRule::Any;
+    const NEEDS_VERSION_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = super::COLUMNS;
 
     fn set_defaults(&mut self) {

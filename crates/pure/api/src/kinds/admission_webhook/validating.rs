@@ -20,6 +20,7 @@ impl ApiKind for ValidatingWebhookConfiguration {
         scope: ResourceScope::Cluster,
     };
     const FINALIZERS: FinalizerRule = FinalizerRule::Any;
+    const NEEDS_VERSION_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = super::COLUMNS;
 
     fn set_defaults(&mut self) {

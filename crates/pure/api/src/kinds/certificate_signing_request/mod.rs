@@ -45,6 +45,7 @@ impl ApiKind for CertificateSigningRequest {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Approval, Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status().with_approval();
     const SELECTABLE_FIELDS: &'static [&'static str] = &["spec.signerName"];
+    const HAS_NAMESPACE_SELECTOR: bool = false;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         AGE,

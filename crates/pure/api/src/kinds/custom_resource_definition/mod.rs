@@ -29,6 +29,7 @@ impl ApiKind for CustomResourceDefinition {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const FINALIZERS: FinalizerRule = FinalizerRule::Any;
+    const NEEDS_VERSION_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = &[NAME, CREATED_AT];
 
     fn set_defaults(&mut self) {

@@ -107,5 +107,5 @@ impl ApiKind for FlowSchema {
 }
 
 impl SubresourceStrategy<StatusPart> for FlowSchema {
-    preparation::updates_of_status!();
+    preparation::updates_of_status_alone!();
 }

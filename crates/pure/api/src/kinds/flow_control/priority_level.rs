@@ -106,7 +106,7 @@ impl ApiKind for PriorityLevelConfiguration {
 }
 
 impl SubresourceStrategy<StatusPart> for PriorityLevelConfiguration {
-    preparation::updates_of_status!();
+    preparation::updates_of_status_alone!();
 }
 
 fn spec_errors(spec: &PriorityLevelConfigurationSpec, field: &Path) -> Vec<FieldError> {

@@ -34,6 +34,7 @@ impl ApiKind for PodDisruptionBudget {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const FINALIZERS: FinalizerRule = FinalizerRule::Any;
+    const NEEDS_VERSION_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Min Available", "string", "The minimum number of pods that must be available."),

@@ -26,6 +26,7 @@ impl ApiKind for CSIDriver {
         scope: ResourceScope::Cluster,
     };
     const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
+    const NEEDS_VERSION_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column(

@@ -19,6 +19,7 @@ impl ApiKind for CSINode {
         scope: ResourceScope::Cluster,
     };
     const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
+    const NEEDS_VERSION_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] =
         &[NAME, column("Drivers", "integer", "The number of drivers on the node."), AGE];
 

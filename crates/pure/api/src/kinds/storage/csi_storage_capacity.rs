@@ -17,6 +17,7 @@ impl ApiKind for CSIStorageCapacity {
         categories: &[],
         scope: ResourceScope::Namespaced,
     };
+    const NEEDS_VERSION_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("StorageClassName", "string", "The class that has the room."),

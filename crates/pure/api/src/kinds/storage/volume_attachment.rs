@@ -26,6 +26,7 @@ impl ApiKind for VolumeAttachment {
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
+    const NEEDS_VERSION_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Attacher", "string", "The driver that attaches the volume."),
@@ -97,5 +98,5 @@ impl ApiKind for VolumeAttachment {
 }
 
 impl SubresourceStrategy<StatusPart> for VolumeAttachment {
-    preparation::updates_of_status!();
+    preparation::updates_of_status_alone!();
 }
