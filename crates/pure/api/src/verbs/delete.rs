@@ -456,8 +456,8 @@ pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, Ap
         let (namespace, name) = names_of_key(call.entry, object.key.as_str());
         let deletion = delete_checked(call, &object, &wish)?;
         let is_shown = match &deletion {
-            StoredDeletion::Gone | StoredDeletion::Going => false,
-            StoredDeletion::Marked(_) | StoredDeletion::Removed(_) => true,
+            StoredDeletion::Gone => false,
+            StoredDeletion::Going | StoredDeletion::Marked(_) | StoredDeletion::Removed(_) => true,
         };
         if wish.dry_run == DryRun::No {
             pending.extend(deletion.followed_up(call, (namespace, name))?);

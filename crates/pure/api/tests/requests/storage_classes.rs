@@ -38,7 +38,7 @@ fn a_class_of_the_users_own_takes_the_place_of_the_built_in_one() {
     let back = json!({"provisioner": "rekindle.dev/local-path"}).to_string();
     let answer = bench.call("PATCH", CLASS, &back).text();
     assert!(
-        answer.contains("provisioner: Forbidden: updates to provisioner are forbidden."),
+        answer.contains("rekindle.dev/local-path") && answer.contains("field is immutable"),
         "{answer}"
     );
     // and the engine's comes back when it is deleted

@@ -175,7 +175,7 @@ fn a_webhook_sees_and_changes_objects_in_the_version_of_the_request() {
                 "apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
                 "spec": {
                     "maxReplicas": 3, "targetCPUUtilizationPercentage": 10,
-                    "scaleTargetRef": {"kind": "Deployment", "name": "web"},
+                    "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
                 },
             }),
             field: ("/spec/targetCPUUtilizationPercentage", json!(55)),

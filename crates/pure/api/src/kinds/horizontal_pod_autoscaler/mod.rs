@@ -64,6 +64,20 @@ impl ApiKind for HorizontalPodAutoscaler {
         self.status.clone_from(&old.status);
     }
 
+    fn validate_new(&self) -> Vec<FieldError> {
+        group_error(self).into_iter().collect()
+    }
+
+    fn validate_update(&self, old: &Self) -> Vec<FieldError> {
+        let target = |autoscaler: &Self| {
+            let target = &autoscaler.spec.scale_target_ref;
+            (target.api_version.clone(), target.kind.clone())
+        };
+        // one that is stored already may stay
+        let is_other = target(self) != target(old);
+        group_error(self).filter(|_| is_other).into_iter().collect()
+    }
+
     fn validate(&self) -> Vec<FieldError> {
         spec_errors(&self.spec, &Path::new("spec"))
     }
@@ -146,4 +160,15 @@ fn reference_errors(reference: &CrossVersionObjectReference, field: &Path) -> Ve
         errors.push(FieldError::invalid(field.child("apiVersion"), version, why));
     }
     errors
+}
+
+/// A workload without an API group that is no ReplicationController.
+fn group_error(autoscaler: &HorizontalPodAutoscaler) -> Option<FieldError> {
+    let target = &autoscaler.spec.scale_target_ref;
+    let version = text(target.api_version.as_ref());
+    let is_in_core = !version.contains('/') && target.kind != "ReplicationController";
+    is_in_core.then(|| {
+        let field = Path::new("spec").child("scaleTargetRef").child("apiVersion");
+        FieldError::invalid(field, version, "apiVersion must specify API group")
+    })
 }

@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::TopologySelectorTerm;
 use k8s_openapi::api::storage::v1::StorageClass;
 use rekindle_types::{Tick, local_path};
 
+use super::csi_driver::fixed;
 use super::not_done_here;
 use crate::kinds::defaults;
 use crate::registry::field_error::FieldError;
@@ -94,13 +95,13 @@ impl ApiKind for StorageClass {
             return Vec::new();
         }
         let changed = fixed_fields(self, old).into_iter().filter(|(_, is_same)| !is_same);
+        let field = |name| Path::new(name);
         changed
             .map(|(name, _)| match name {
-                "volumeBindingMode" => {
-                    let mode = text(self.volume_binding_mode.as_ref());
-                    FieldError::invalid(name, mode, "field is immutable")
-                }
-                name => FieldError::forbidden(name, format!("updates to {name} are forbidden.")),
+                "parameters" => fixed(&field(name), &self.parameters),
+                "provisioner" => fixed(&field(name), &self.provisioner),
+                "reclaimPolicy" => fixed(&field(name), &self.reclaim_policy),
+                name => fixed(&field(name), &self.volume_binding_mode),
             })
             .collect()
     }

@@ -62,6 +62,16 @@ fn writes_are_answered_as_recorded() {
     play("writes", include_str!("writes.json"));
 }
 
+#[test]
+fn mistakes_in_each_kind_are_named_as_recorded() {
+    play("mistakes", include_str!("mistakes.json"));
+}
+
+#[test]
+fn fields_of_each_kind_are_owned_as_recorded() {
+    play("ownership", include_str!("ownership.json"));
+}
+
 /// Plays an area, prints what differs, and compares what is unequal with the list.
 fn play(area: &str, recorded: &str) {
     let cases: Vec<RecordedCase> = serde_json::from_str(recorded).unwrap();
