@@ -11,7 +11,7 @@ use rekindle_types::Quantity;
 use serde_json::{Map, Value, json};
 
 use super::type_error::json_type;
-use crate::protobuf::{FieldOccurrence, MessageField, field_named, message_of};
+use crate::protobuf::{FieldOccurrence, MessageField, by_name, message_of};
 use crate::registry::KindEntry;
 
 /// How a precise time is written: `2006-01-02T15:04:05.000000Z`.
@@ -33,10 +33,12 @@ pub(super) fn settled<'v>(entry: &KindEntry, body: &'v Value) -> Result<Cow<'v, 
 
 /// None: nothing changes.
 fn settled_message(message: &str, value: &Value) -> Result<Option<Value>, String> {
-    let Some(fields) = value.as_object() else { return Ok(None) };
+    let (Some(fields), Some(known)) = (value.as_object(), by_name(message)) else {
+        return Ok(None);
+    };
     let mut changed: Option<Map<String, Value>> = None;
     for (name, value) in fields {
-        let Some(field) = field_named(message, name) else { continue };
+        let Some(field) = known.get(name.as_str()) else { continue };
         if is_empty_selector_of_workload(message, field, value) {
             let given = json!({"matchLabels": {}});
             changed.get_or_insert_with(|| fields.clone()).insert(name.clone(), given);

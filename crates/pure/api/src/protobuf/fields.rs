@@ -67,6 +67,7 @@ type Table = BTreeMap<&'static str, Message>;
 #[derive(Default)]
 struct Message {
     by_number: BTreeMap<u64, MessageField>,
+    by_name: BTreeMap<&'static str, MessageField>,
     /// Fields of which no number is known.
     unnumbered: Vec<&'static str>,
 }
@@ -92,8 +93,24 @@ fn table() -> &'static Table {
                 }
             }
         }
+        let names: Vec<_> = table.keys().map(|name| (*name, names_of(&table, name))).collect();
+        for (message, by_name) in names {
+            table.entry(message).or_default().by_name = by_name;
+        }
         table
     })
+}
+
+/// A message's own fields go before those of what is embedded.
+fn names_of(table: &Table, message: &str) -> BTreeMap<&'static str, MessageField> {
+    let mut names = BTreeMap::new();
+    let fields = table.get(message).into_iter().flat_map(|message| message.by_number.values());
+    for field in fields.clone().filter(|field| field.kind == FieldOccurrence::Embedded) {
+        names.extend(names_of(table, field.type_));
+    }
+    let own = fields.filter(|field| field.kind != FieldOccurrence::Embedded);
+    names.extend(own.map(|field| (field.name, *field)));
+    names
 }
 
 /// `3 command *string`.
@@ -128,14 +145,9 @@ pub(super) fn all(message: &str) -> Option<&'static BTreeMap<u64, MessageField>>
     table().get(message).map(|message| &message.by_number)
 }
 
-/// The field of a message that has this name in JSON, also by way of what is embedded in it.
-pub(crate) fn field_named(message: &str, name: &str) -> Option<&'static MessageField> {
-    let fields = all(message)?;
-    let own = fields.values().find(|field| field.name == name);
-    own.or_else(|| {
-        let embedded = fields.values().filter(|field| field.kind == FieldOccurrence::Embedded);
-        embedded.into_iter().find_map(|field| field_named(field.type_, name))
-    })
+/// The fields of a message by their names in JSON, with those of what is embedded in it.
+pub(crate) fn by_name(message: &str) -> Option<&'static BTreeMap<&'static str, MessageField>> {
+    table().get(message).map(|message| &message.by_name)
 }
 
 /// The names of the fields of a message that have no number yet.

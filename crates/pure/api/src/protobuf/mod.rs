@@ -12,7 +12,7 @@ mod read;
 mod wire;
 mod write;
 
-pub(crate) use fields::{FieldOccurrence, MessageField, field_named, message_of};
+pub(crate) use fields::{FieldOccurrence, MessageField, by_name, message_of};
 pub(crate) use read::read;
 pub(crate) use write::{object, watch_event};
 
