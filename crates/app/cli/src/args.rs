@@ -377,9 +377,9 @@ pub struct Restart {
     /// Only what has these labels: pods, or objects of the kind that is named
     #[arg(short = 'l', long, value_name = "LABELS")]
     pub selector: Option<String>,
-    /// Restart the pods of -l as one, on the rungs pod and containers: all of them stop before any
-    /// starts again, and one request says what became of each. Without it they are restarted one by
-    /// one
+    /// Restart the pods of -l as one: on the rungs pod and containers all of them stop before any
+    /// starts again, on recreate and reschedule all are evicted together. One request says what
+    /// became of each. Without it they are restarted one by one
     #[arg(long, requires = "selector", conflicts_with_all = ["targets", "container"])]
     pub together: bool,
     /// Refused, with the reason

@@ -9,9 +9,15 @@ use crate::{ClusterView, ResourceKind, ViewObject};
 /// The UID of the workload that an object belongs to: of its controller's controller, else of its
 /// controller, else its own.
 pub fn root_uid(view: &ClusterView, object: &ViewObject) -> String {
-    let Some(controller) = controller_of(object.meta()) else { return object.uid().to_owned() };
+    root_of(view, object.meta()).map_or_else(|| object.uid().to_owned(), |root| root.uid.clone())
+}
+
+/// The workload that an object belongs to: its controller's controller, else its controller. None
+/// of an object without a controller.
+pub fn root_of<'a>(view: &'a ClusterView, meta: &'a ObjectMeta) -> Option<&'a OwnerReference> {
+    let controller = controller_of(meta)?;
     let above = view.by_uid(&controller.uid).and_then(|object| controller_of(object.meta()));
-    above.unwrap_or(controller).uid.clone()
+    Some(above.unwrap_or(controller))
 }
 
 /// All owner references.

@@ -212,6 +212,7 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) ->
             if !is_refused {
                 match carried_out_by(restart) {
                     CarriedOutBy::Node => tell_of_silence(view, restart, &mut plan),
+                    CarriedOutBy::Operator if group::holds_back(view, restart) => {}
                     CarriedOutBy::Operator => return carry_out(view, restart, now),
                 }
             }

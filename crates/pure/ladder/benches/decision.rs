@@ -20,8 +20,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use rekindle_ladder::{
-    BudgetApplicant, LadderAuthority, LadderPolicy, LedgerRegister, LimitUsage, Occupancy,
-    RestartDecision, RestartLimits, RevisionPeers, Situation, decide,
+    BudgetApplicant, LadderAuthority, LadderPolicy, LadderSubject, LedgerRegister, LimitUsage,
+    Occupancy, RestartDecision, RestartLimits, RevisionPeers, Situation, decide,
 };
 use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::{
@@ -122,7 +122,7 @@ fn decided(
     decide(&Situation {
         now: NOW,
         policy,
-        pod,
+        subject: LadderSubject::Pod(pod),
         ledger: ledger.status.as_ref(),
         restarts: &[],
         others,

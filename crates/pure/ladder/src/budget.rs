@@ -143,7 +143,7 @@ impl Occupancy {
             let stage = RequestStage::from_restart(restart);
             let since = stage.takes_room_since(now).filter(|_| !is_final);
             if let Some(since) = since.and_then(|since| within(now, since, GIVEN_UP_AFTER)) {
-                pods.note(new_pod_of(restart).unwrap_or(&restart.spec.pod_name), since);
+                pods.note(new_pod_of(restart).map_or(restart.subject(), String::as_str), since);
             }
             occupancy.decided.extend(stage.went_on_at().and_then(|at| within(now, at, MINUTE)));
         }

@@ -275,6 +275,7 @@ impl<'a> Decider<'a> {
     /// A restart that is decided and that nobody has taken up yet: it comes before anything else.
     pub(crate) fn on_its_way(&self) -> Option<String> {
         let open = self.requests.waiting().or(self.requests.replacing());
+        let open = open.or(self.requests.group_under_way());
         let waiting = open.and_then(|r| r.metadata.name.clone());
         self.draft.ledger.pending_restart.clone().or(waiting)
     }
@@ -446,7 +447,7 @@ impl<'a> Decider<'a> {
 
     /// What a container refers to may be created a moment after it.
     fn is_stuck_for_long(&mut self) -> bool {
-        let Some(since) = self.view.since else { return false };
+        let Some(since) = self.view.since() else { return false };
         let due = since + STUCK_FOR;
         self.draft.wake(due);
         due <= self.situation.now

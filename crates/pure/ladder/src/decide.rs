@@ -15,12 +15,13 @@ use crate::budget::GIVEN_UP_AFTER;
 use crate::draft::DecisionDraft;
 use crate::explanation::{DecisionText, Phrase};
 use crate::failures::{self, CountedFailure, CountingFrom, ExpectedEnds, StartedWhen};
-use crate::observation::{FinalPhase, ObservedPod, PodCourse, PodObject};
+use crate::observation::{FinalPhase, ObservedMember, ObservedPod, PodCourse, PodObject};
 use crate::requests::PodRestartRequests;
 use crate::sentence::FailureSubject;
 use crate::stability;
 use crate::{
-    LadderAction, LadderMode, PodRestartPlan, RestartDecision, Situation, outcomes, sentence,
+    LadderAction, LadderMode, LadderSubject, PodRestartPlan, RestartDecision, RestartTarget,
+    Situation, group, outcomes, sentence,
 };
 
 /// Bytes of the pod's name that go into a PodRestart's name, which may have 253.
@@ -30,10 +31,13 @@ const NAME_BYTES_MAX: usize = 200;
 /// the next situation's ledger, a decision changes nothing more and says nothing more; a PodRestart
 /// is asked for until it is among the situation's restarts.
 pub fn decide(situation: &Situation<'_>) -> RestartDecision {
-    let view = ObservedPod::from_pod(situation.pod);
+    let view = match situation.subject {
+        LadderSubject::Pod(pod) => ObservedPod::from_pod(pod),
+        LadderSubject::Group(group) => ObservedPod::from_group(group),
+    };
     let mut policy = situation.policy.without(view.impossible);
     match view.shown {
-        PodObject::Itself => {}
+        PodObject::Itself | PodObject::Group => {}
         PodObject::Mirror => policy.to_mut().on_exhausted = OnExhausted::Hold,
     }
     let passed_over = situation.authority.rungs_without_agent(&policy);
@@ -43,7 +47,7 @@ pub fn decide(situation: &Situation<'_>) -> RestartDecision {
     let situation = &Situation { policy: &policy, ..*situation };
     let mut draft = DecisionDraft::new(situation.ledger, situation.now);
     outcomes::note(&mut draft.ledger, situation.restarts, situation.now);
-    let requests = PodRestartRequests::new(situation.now, view.uid, situation.restarts);
+    let requests = PodRestartRequests::new(situation.now, &view, situation.restarts);
     let course = view.course;
     let mut decider = Decider { situation, view, requests, draft, passed_over };
     match course {
@@ -115,6 +119,7 @@ impl<'a> Decider<'a> {
         self.take_back_withdrawn();
         self.tell_undone();
         self.prune();
+        group::note_failures(&mut self.draft, &self.view, &failures, self.situation.now);
         if !failures.is_empty() {
             self.respond(&failures);
         } else if let Some(rung) = self.draft.ledger.held_rung {
@@ -155,6 +160,7 @@ impl<'a> Decider<'a> {
         let is_same = ledger.pod_uid.as_deref() == Some(self.view.uid);
         if !is_same {
             ledger.observed = None;
+            ledger.members = None;
             ledger.pending_restart = None;
             ledger.held_rung = None;
             ledger.excused_by = None;
@@ -168,11 +174,16 @@ impl<'a> Decider<'a> {
 
     fn count(&self, is_same_pod: bool) -> Vec<CountedFailure<'a>> {
         let Situation { now, policy, .. } = *self.situation;
-        let observed = self.draft.ledger.observed.as_deref().unwrap_or_default();
-        let since = if is_same_pod {
-            CountingFrom::Observed(observed)
-        } else {
-            CountingFrom::FirstSight { now, window: policy.window }
+        let ledger = &self.draft.ledger;
+        let first_sight = CountingFrom::FirstSight { now, window: policy.window };
+        let since = |pod: &ObservedMember<'_>| match self.view.shown {
+            PodObject::Itself | PodObject::Mirror if is_same_pod => {
+                CountingFrom::Observed(ledger.observed.as_deref().unwrap_or_default())
+            }
+            PodObject::Itself | PodObject::Mirror => first_sight,
+            PodObject::Group => group::known_member(ledger, pod).map_or(first_sight, |known| {
+                CountingFrom::Observed(known.observed.as_deref().unwrap_or_default())
+            }),
         };
         failures::count(&self.view, since, &self.requests)
     }
@@ -181,7 +192,7 @@ impl<'a> Decider<'a> {
     /// else is about to end. That is noted once: when the request is still shown as waiting, its
     /// new containers may be running already.
     fn observe(&mut self) {
-        let waiting = self.requests.waiting_in_place();
+        let waiting = self.requests.waiting_in_place(&self.view);
         let name = waiting.and_then(|request| request.metadata.name.clone());
         let created = waiting.and_then(|r| r.metadata.creation_timestamp.as_ref()).map(Tick::from);
         let excuse = match created {
@@ -251,8 +262,16 @@ impl<'a> Decider<'a> {
 
     pub(crate) fn observe_with(&mut self, excuse: ExpectedEnds<'_>) {
         let ledger = &mut self.draft.ledger;
-        let before = ledger.observed.take().unwrap_or_default();
-        ledger.observed = Some(failures::observe(&self.view, &before, excuse));
+        match self.view.shown {
+            PodObject::Itself | PodObject::Mirror => {
+                let before = ledger.observed.take().unwrap_or_default();
+                let containers = self.view.containers.iter();
+                ledger.observed = Some(failures::observe(containers, &before, excuse));
+            }
+            PodObject::Group => {
+                ledger.members = Some(group::observe_members(&self.view, ledger, excuse));
+            }
+        }
         ledger.pod_uid = Some(self.view.uid.to_owned());
     }
 
@@ -279,6 +298,7 @@ impl<'a> Decider<'a> {
         let ledger = &self.draft.ledger;
         let can_fail = match self.view.shown {
             PodObject::Itself => true,
+            PodObject::Group => false, // no ladder for groups may ask for it
             PodObject::Mirror => false, // it was asked to by a ladder that did not know better
         };
         let acts = self.situation.authority.mode == LadderMode::Act;
@@ -305,14 +325,26 @@ impl<'a> Decider<'a> {
         self.draft.wake(until);
         self.draft.action = LadderAction::Restart(PodRestartPlan {
             name,
-            pod_name: self.view.name.to_owned(),
-            pod_uid: self.view.uid.to_owned(),
+            target: self.target(),
             rung: step.rung,
             empty_dirs: step.empty_dirs,
             avoid_node_for: step.avoid_node_for.clone(),
             ladder_name: self.situation.policy.name.clone(),
             reason,
         });
+    }
+
+    fn target(&self) -> RestartTarget {
+        match self.situation.subject {
+            LadderSubject::Pod(_) => RestartTarget::Pod {
+                name: self.view.name.to_owned(),
+                uid: self.view.uid.to_owned(),
+            },
+            LadderSubject::Group(group) => RestartTarget::Group {
+                selector: group.selector.clone(),
+                workload: group.workload.clone(),
+            },
+        }
     }
 
     /// It was never made, and will not be: what runs is not ended by it.

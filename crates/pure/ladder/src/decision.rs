@@ -1,12 +1,15 @@
 //! What goes into a decision and what comes out.
 
-use rekindle_types::held::HeldPod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rekindle_types::v1alpha1::{
-    EmptyDirPolicy, PodRestart, PodRestartSpec, RestartLedgerStatus, Rung,
+    EmptyDirPolicy, PodRestart, PodRestartSpec, RestartLedgerStatus, RestartWorkload, Rung,
 };
 use rekindle_types::{EventSeverity, Tick};
 
-use crate::{LadderAuthority, LadderPolicy, LimitUsage, Occupancy, RestartLimits, RevisionPeers};
+use crate::{
+    LadderAuthority, LadderPolicy, LadderSubject, LimitUsage, Occupancy, RestartLimits,
+    RevisionPeers,
+};
 
 /// What is known when a decision is taken.
 #[derive(Clone, Copy, Debug)]
@@ -15,8 +18,8 @@ pub struct Situation<'a> {
     pub now: Tick,
     /// The ladder.
     pub policy: &'a LadderPolicy,
-    /// The pod, with its status.
-    pub pod: &'a HeldPod,
+    /// The pod, or the pods of a group, with their status.
+    pub subject: LadderSubject<'a>,
     /// The status of its ledger as last written; none when there is no ledger yet.
     pub ledger: Option<&'a RestartLedgerStatus>,
     /// The PodRestarts that name this pod, whoever made them, finished ones too.
@@ -60,7 +63,7 @@ pub struct RestartDecision {
 }
 
 /// What to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum LadderAction {
     /// Nothing.
     None,
@@ -74,14 +77,12 @@ pub enum LadderAction {
 }
 
 /// A PodRestart to create.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PodRestartPlan {
     /// Its name. The same decision always has the same one.
     pub name: String,
-    /// The pod.
-    pub pod_name: String,
-    /// This very pod, not a later one of the same name.
-    pub pod_uid: String,
+    /// The pod, or the group.
+    pub target: RestartTarget,
     /// What is restarted.
     pub rung: Rung,
     /// Of a Pod restart: what becomes of emptyDir volumes; absent for the default.
@@ -94,13 +95,39 @@ pub struct PodRestartPlan {
     pub reason: String,
 }
 
+/// What a PodRestart of a ladder is for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RestartTarget {
+    /// This very pod, not a later one of the same name.
+    Pod {
+        /// Its name.
+        name: String,
+        /// Its UID.
+        uid: String,
+    },
+    /// The pods of a workload, as one.
+    Group {
+        /// The selector of the ladder.
+        selector: LabelSelector,
+        /// Only its pods.
+        workload: RestartWorkload,
+    },
+}
+
 impl PodRestartPlan {
     /// The `spec` of the PodRestart. The pod's own grace period holds.
     pub fn spec(&self) -> PodRestartSpec {
+        let (pod_name, pod_uid, selector, workload) = match &self.target {
+            RestartTarget::Pod { name, uid } => (name.clone(), Some(uid.clone()), None, None),
+            RestartTarget::Group { selector, workload } => {
+                (String::new(), None, Some(selector.clone()), Some(workload.clone()))
+            }
+        };
         PodRestartSpec {
-            pod_name: self.pod_name.clone(),
-            pod_uid: Some(self.pod_uid.clone()),
-            selector: None,
+            pod_name,
+            pod_uid,
+            selector,
+            workload,
             member_of: None,
             rung: Some(self.rung),
             container_name: None,

@@ -6,7 +6,7 @@ use rekindle_diagnosis::{
 use rekindle_types::v1alpha1::ObservedContainer;
 use rekindle_types::{Tick, TickDuration};
 
-use crate::observation::{ContainerRole, ContainerView, LiveAttempt, ObservedPod};
+use crate::observation::{ContainerRole, ContainerView, LiveAttempt, ObservedMember, ObservedPod};
 use crate::requests::PodRestartRequests;
 
 /// What failed.
@@ -22,12 +22,25 @@ pub(crate) enum FailedPart<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct CountedFailure<'a> {
     pub(crate) part: FailedPart<'a>,
+    /// Which of the pods it is of.
+    pub(crate) member: usize,
     /// How many attempts failed; at least 1.
     pub(crate) count: u32,
     /// What the last of them says.
     pub(crate) diagnosis: Diagnosis,
     /// How long that attempt ran, if that is known.
     pub(crate) ran: Option<TickDuration>,
+}
+
+impl CountedFailure<'_> {
+    /// `container "app" exited with 1`.
+    pub(crate) fn in_words(&self) -> String {
+        let what = &self.diagnosis.what;
+        match self.part {
+            FailedPart::Container(name) => format!("container {name:?} {what}"),
+            FailedPart::Pod => format!("the pod {what}"),
+        }
+    }
 }
 
 /// Where counting begins.
@@ -39,16 +52,16 @@ pub(crate) enum CountingFrom<'a> {
     FirstSight { now: Tick, window: TickDuration },
 }
 
-/// All failures that were not counted yet.
-pub(crate) fn count<'a>(
+/// All failures that were not counted yet. `since` says where counting begins for each pod.
+pub(crate) fn count<'a, 's>(
     view: &ObservedPod<'a>,
-    since: CountingFrom<'_>,
+    since: impl Fn(&ObservedMember<'a>) -> CountingFrom<'s>,
     requests: &PodRestartRequests<'_>,
 ) -> Vec<CountedFailure<'a>> {
-    view.containers
-        .iter()
-        .filter_map(|container| failure_of_container(container, view, since, requests))
-        .collect()
+    let all = view.containers.iter().filter_map(|container| {
+        failure_of_container(container, view, since(view.pod_of(container)), requests)
+    });
+    all.collect()
 }
 
 fn failure_of_container<'a>(
@@ -58,7 +71,7 @@ fn failure_of_container<'a>(
     requests: &PodRestartRequests<'_>,
 ) -> Option<CountedFailure<'a>> {
     let observed = match since {
-        CountingFrom::Observed(list) => list.iter().find(|entry| entry.name == container.name),
+        CountingFrom::Observed(list) => list.iter().find(|entry| entry.name == container.own_name),
         CountingFrom::FirstSight { .. } => None,
     };
     let counted = match (since, observed) {
@@ -75,7 +88,8 @@ fn failure_of_container<'a>(
         .filter(|attempt| (counted..=newest).contains(attempt));
     let newest_end = container.last_end.as_ref();
     let is_excused = |end: &ContainerEnd<'_>| {
-        requests.account_for(container.name, end) || view.ended_with_the_others(container, end)
+        requests.account_for(view.pod_of(container), container.own_name, end)
+            || view.ended_with_the_others(container, end)
     };
     let newest_is_excused = excused == Some(newest) || newest_end.is_some_and(is_excused);
     let newest_failed =
@@ -102,7 +116,8 @@ fn failure_of_container<'a>(
         Some(end) if newest_failed => (diagnose_end(end, context(container, end, view)), end.ran()),
         Some(_) | None => (diagnose_unseen_ends(), None),
     };
-    Some(CountedFailure { part: FailedPart::Container(container.name), count, diagnosis, ran })
+    let (part, member) = (FailedPart::Container(container.name), container.member);
+    Some(CountedFailure { part, member, count, diagnosis, ran })
 }
 
 /// How many ends of a container may have been before the window, when its pod is seen for the first
@@ -115,7 +130,7 @@ fn before_window(
     window: TickDuration,
 ) -> u32 {
     let inside = |at: Option<Tick>| at.is_some_and(|at| now.since(at) < window);
-    if inside(view.since) {
+    if inside(view.pod_of(container).since) {
         return 0;
     }
     let Some(end) = container.last_end else { return container.ended };
@@ -135,35 +150,35 @@ fn context(
 ) -> EndContext<'static> {
     EndContext {
         started_by: container.started_by(end),
-        sandbox: view.sandbox,
+        sandbox: view.pod_of(container).sandbox,
         memory_limit: MemoryLimit::NotKnown,
         failure_threshold: None,
     }
 }
 
-/// The ledger's entries for all containers of the pod. `excuse` says of which containers the
-/// running attempt is about to be ended by a restart.
-pub(crate) fn observe(
-    view: &ObservedPod<'_>,
+/// The ledger's entries for all containers of a pod. `excuse` says of which containers the running
+/// attempt is about to be ended by a restart.
+pub(crate) fn observe<'c, 'a: 'c>(
+    containers: impl Iterator<Item = &'c ContainerView<'a>>,
     before: &[ObservedContainer],
     excuse: ExpectedEnds<'_>,
 ) -> Vec<ObservedContainer> {
     let entry = |container: &ContainerView<'_>| {
-        let old = before.iter().find(|entry| entry.name == container.name);
+        let old = before.iter().find(|entry| entry.name == container.own_name);
         let ended_attempts = container.ended.max(old.map_or(0, |old| old.ended_attempts));
         let running = container.live.map(|live| live.attempt);
         let kept = old.and_then(|old| old.excused_attempt).filter(|at| *at >= ended_attempts);
         let excused_attempt = match excuse {
-            ExpectedEnds::RunningOf(name, _) if name != container.name => kept,
+            ExpectedEnds::RunningOf(name, _) if name != container.own_name => kept,
             ExpectedEnds::Running(started) | ExpectedEnds::RunningOf(_, started) => {
                 running.filter(|_| started.includes(container.live)).or(kept)
             }
             ExpectedEnds::Nothing => kept,
             ExpectedEnds::Withdrawn => kept.filter(|attempt| running != Some(*attempt)),
         };
-        ObservedContainer { name: container.name.to_owned(), ended_attempts, excused_attempt }
+        ObservedContainer { name: container.own_name.to_owned(), ended_attempts, excused_attempt }
     };
-    view.containers.iter().map(entry).collect()
+    containers.map(entry).collect()
 }
 
 /// Which running attempts a restart is about to end.

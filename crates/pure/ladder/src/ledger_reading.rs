@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{
-    LedgerDecision, LedgerPhase, RestartLedgerStatus, RestartOutcome, RollbackStatus, Rung,
-    RungAttempts,
+    GROUP_MEMBERS_MAX, LedgerDecision, LedgerMember, LedgerPhase, MEMBER_MESSAGE_BYTES_MAX,
+    RestartLedgerStatus, RestartOutcome, RollbackStatus, Rung, RungAttempts,
 };
 use rekindle_types::validation::names;
 
@@ -39,6 +39,7 @@ pub fn seen_at(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatus {
         attempts,
         failures_total,
         observed,
+        members,
         excused_by,
         stable_since,
         pending_restart,
@@ -68,6 +69,7 @@ pub fn seen_at(ledger: &RestartLedgerStatus, now: Tick) -> RestartLedgerStatus {
         attempts: attempts.as_deref().map(|attempts| attempts_at(attempts, dry_run_began, now)),
         failures_total: *failures_total,
         observed: observed.clone(),
+        members: members.as_deref().map(|members| members_at(members, now)),
         excused_by: short(excused_by),
         stable_since: stable_since.as_ref().map(|at| no_later(at, now)),
         pending_restart: pending_restart.clone().filter(|name| is_name(name)),
@@ -111,6 +113,18 @@ fn attempts_at(
         RungAttempts { rung, at }
     };
     of_rungs.into_iter().filter(|(_, at)| !at.is_empty()).map(newest).collect()
+}
+
+/// No more of them than a group may have, and none that failed later than now.
+fn members_at(members: &[LedgerMember], now: Tick) -> Vec<LedgerMember> {
+    let kept = members.iter().take(GROUP_MEMBERS_MAX).map(|member| LedgerMember {
+        failed_at: member.failed_at.as_ref().map(|at| no_later(at, now)),
+        message: member.message.as_deref().map(|message| {
+            message[..message.floor_char_boundary(MEMBER_MESSAGE_BYTES_MAX)].to_owned()
+        }),
+        ..member.clone()
+    });
+    kept.collect()
 }
 
 fn decisions_at(decisions: &[LedgerDecision], now: Tick) -> Vec<LedgerDecision> {

@@ -42,6 +42,7 @@
 //!   would be restarted for ever, a few times each window.
 //! - Rollback is tried only where there is a revision to go back to that was healthy
 //!   ([`Situation::rollback`]); elsewhere it is passed over.
+//! - A ladder of scope Group decides for the pods of a workload as one: see `group.rs`.
 //! - What the other pods of the workload and of the node do is evidence too: see `correlation.rs`.
 #![forbid(unsafe_code)]
 
@@ -58,6 +59,7 @@ mod draft;
 mod dry_run;
 mod explanation;
 mod failures;
+mod group;
 mod held_request;
 mod identity;
 mod ledger_reading;
@@ -87,8 +89,10 @@ pub use budget::{Occupancy, decided_lately};
 pub use correlation::{FailureLikeness, NodeOutage, NodeTrouble, RevisionPeers};
 pub use decide::decide;
 pub use decision::{
-    LadderAction, LadderEvent, PodRestartPlan, RestartDecision, RollbackTarget, Situation,
+    LadderAction, LadderEvent, PodRestartPlan, RestartDecision, RestartTarget, RollbackTarget,
+    Situation,
 };
+pub use group::{LadderGroup, LadderSubject};
 pub use identity::{LedgerIdentity, Lineage, heir_of, identity, may_inherit, node_of};
 pub use ledger_reading::seen_at;
 pub use limits::{LimitUsage, RestartLimits, TokenBucket};

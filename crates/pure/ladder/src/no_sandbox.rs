@@ -42,7 +42,8 @@ impl Decider<'_> {
         }
         let Situation { now, policy, peers, rollback, .. } = *self.situation;
         let diagnosis = diagnose_missing_sandbox();
-        let failure = CountedFailure { part: FailedPart::Pod, count: 1, diagnosis, ran: None };
+        let part = FailedPart::Pod;
+        let failure = CountedFailure { part, member: 0, count: 1, diagnosis, ran: None };
         let tried = self.draft.ledger.attempts.clone().unwrap_or_default();
         let (mut from, mut elsewhere, mut common) = (Rung::Recreate, None, None);
         match correlation::read(peers, policy) {

@@ -14,6 +14,8 @@ use rekindle_types::pods::{self, AnyContainer};
 use rekindle_types::restart_rules::RuleAction;
 use rekindle_types::v1alpha1::Rung;
 
+use crate::LadderGroup;
+
 /// The reason of condition Ready from the moment in which a node ends a pod as failed: its phase
 /// says so when nothing of it runs any more.
 const POD_FAILED: &str = "PodFailed";
@@ -25,22 +27,31 @@ const ALL_RESTARTING: &str = "AllContainersRestarting";
 pub(crate) struct ObservedPod<'a> {
     pub(crate) name: &'a str,
     pub(crate) uid: &'a str,
-    /// Since when its node has had it; its creation while that is not known.
-    pub(crate) since: Option<Tick>,
+    /// The pods that it is of: one, unless a group is decided for as one.
+    pub(crate) members: Vec<ObservedMember<'a>>,
     /// When it was created.
     pub(crate) created: Option<Tick>,
     pub(crate) course: PodCourse,
     /// Rungs that cannot be carried out for it.
     pub(crate) impossible: &'static [Rung],
     pub(crate) shown: PodObject,
-    pub(crate) sandbox: SandboxAtEnd,
     /// Since when it has had no sandbox, while nothing runs and it is on a node.
     pub(crate) no_sandbox_since: Option<Tick>,
+    /// Init containers, then regular ones, as in the spec.
+    pub(crate) containers: Vec<ContainerView<'a>>,
+}
+
+/// What is known of one pod, beside its containers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ObservedMember<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) uid: &'a str,
+    /// Since when its node has had it; its creation while that is not known.
+    pub(crate) since: Option<Tick>,
+    pub(crate) sandbox: SandboxAtEnd,
     /// Since when its node has been ending all of its containers to start them again, in the
     /// sandbox that stands.
     pub(crate) all_restarting_since: Option<Tick>,
-    /// Init containers, then regular ones, as in the spec.
-    pub(crate) containers: Vec<ContainerView<'a>>,
 }
 
 /// What the object in the API is of the pod.
@@ -50,6 +61,8 @@ pub(crate) enum PodObject {
     Itself,
     /// The mirror of a static pod: what is written to it ends nothing, and its node writes over it.
     Mirror,
+    /// Several pods, decided for as one.
+    Group,
 }
 
 /// Whether anything is left to be decided for a pod.
@@ -73,7 +86,12 @@ pub(crate) enum FinalPhase {
 /// One container.
 #[derive(Clone, Debug)]
 pub(crate) struct ContainerView<'a> {
+    /// As sentences name it: `POD/CONTAINER` in a group.
     pub(crate) name: &'a str,
+    /// As its pod names it.
+    pub(crate) own_name: &'a str,
+    /// Which of the pods it is of.
+    pub(crate) member: usize,
     pub(crate) role: ContainerRole,
     /// On which terms it is started again.
     pub(crate) terms: RestartTerms,
@@ -154,7 +172,16 @@ impl<'a> ObservedPod<'a> {
         ObservedPod {
             name: pod.metadata.name.as_deref().unwrap_or_default(),
             uid: pod.metadata.uid.as_deref().unwrap_or_default(),
-            since: status.and_then(|s| s.start_time.as_ref()).or(created).map(Tick::from),
+            members: vec![ObservedMember {
+                name: pod.metadata.name.as_deref().unwrap_or_default(),
+                uid: pod.metadata.uid.as_deref().unwrap_or_default(),
+                since: status.and_then(|s| s.start_time.as_ref()).or(created).map(Tick::from),
+                sandbox,
+                all_restarting_since: condition_of(ALL_RESTARTING)
+                    .filter(|condition| condition.status == "True")
+                    .and_then(|condition| condition.last_transition_time.as_ref())
+                    .map(Tick::from),
+            }],
             created: created.map(Tick::from),
             course: match pods::phase(pod) {
                 _ if deleted => PodCourse::Over,
@@ -165,14 +192,57 @@ impl<'a> ObservedPod<'a> {
             },
             impossible: impossible(pod),
             shown: if is_mirror(pod) { PodObject::Mirror } else { PodObject::Itself },
-            sandbox,
             no_sandbox_since,
-            all_restarting_since: condition_of(ALL_RESTARTING)
-                .filter(|condition| condition.status == "True")
-                .and_then(|condition| condition.last_transition_time.as_ref())
-                .map(Tick::from),
             containers,
         }
+    }
+
+    /// The pods of a group as if they were one: it runs when all do, and lacks a sandbox when one
+    /// does.
+    pub(crate) fn from_group(group: &'a LadderGroup<'a>) -> Self {
+        let mut whole = ObservedPod {
+            name: &group.stem,
+            uid: &group.uid,
+            members: Vec::new(),
+            created: None,
+            course: PodCourse::Over,
+            impossible: &[],
+            shown: PodObject::Group,
+            no_sandbox_since: None,
+            containers: Vec::new(),
+        };
+        for member in &group.members {
+            let pod = ObservedPod::from_pod(member.pod);
+            match pod.course {
+                PodCourse::Open => whole.course = PodCourse::Open,
+                PodCourse::Over | PodCourse::Finished(_) => continue,
+            }
+            let place = whole.members.len();
+            whole.members.extend(pod.members);
+            whole.created = whole.created.max(pod.created);
+            if pod.impossible.len() > whole.impossible.len() {
+                whole.impossible = pod.impossible; // each list has the shorter ones in it
+            }
+            let earliest = [whole.no_sandbox_since, pod.no_sandbox_since].into_iter().flatten();
+            whole.no_sandbox_since = earliest.min();
+            let named = pod.containers.into_iter().zip(&member.names);
+            whole.containers.extend(named.map(|(container, name)| ContainerView {
+                name,
+                member: place,
+                ..container
+            }));
+        }
+        whole
+    }
+
+    /// What is known of the pod of a container.
+    pub(crate) fn pod_of(&self, container: &ContainerView<'_>) -> &ObservedMember<'a> {
+        &self.members[container.member]
+    }
+
+    /// Since when the node of its first pod has had it.
+    pub(crate) fn since(&self) -> Option<Tick> {
+        self.members.first()?.since
     }
 
     /// Whether its containers run, or have run and can again. While they cannot, attempts do not
@@ -186,6 +256,10 @@ impl<'a> ObservedPod<'a> {
     /// The one that does the pod's work, where there is one alone beside those that initialize the
     /// pod or stand by.
     pub(crate) fn only_container(&self) -> Option<&'a str> {
+        match self.shown {
+            PodObject::Itself | PodObject::Mirror => {}
+            PodObject::Group => return None,
+        }
         let mut regular =
             self.containers.iter().filter(|container| container.role == ContainerRole::Regular);
         regular.next().filter(|_| regular.next().is_none()).map(|container| container.name)
@@ -230,8 +304,9 @@ impl<'a> ObservedPod<'a> {
             end.started_at.is_some_and(|started| started <= at)
                 && end.finished_at.is_some_and(|finished| at <= finished)
         };
-        let others = self.containers.iter().filter_map(|other| Some((other, other.last_end?)));
-        self.all_restarting_since.is_some_and(ran_at)
+        let of_pod = self.containers.iter().filter(|other| other.member == container.member);
+        let others = of_pod.filter_map(|other| Some((other, other.last_end?)));
+        self.pod_of(container).all_restarting_since.is_some_and(ran_at)
             || others
                 .filter(|(other, end)| other.restarts_all(end))
                 .any(|(_, end)| end.finished_at.is_some_and(ran_at))
@@ -264,6 +339,8 @@ impl<'a> ContainerView<'a> {
         };
         ContainerView {
             name: &container.name,
+            own_name: &container.name,
+            member: 0,
             role,
             terms,
             ended,

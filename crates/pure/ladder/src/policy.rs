@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use rekindle_types::v1alpha1::{
-    EmptyDirPolicy, LADDER_WINDOW_DEFAULT, LadderAnnotationError, LadderRung, OnExhausted,
-    RUNG_ATTEMPTS_DEFAULT, RestartLadder, RestartLadderSpec, Rung,
+    EmptyDirPolicy, LADDER_WINDOW_DEFAULT, LadderAnnotationError, LadderRung, LadderScope,
+    OnExhausted, RUNG_ATTEMPTS_DEFAULT, RestartLadder, RestartLadderSpec, Rung,
 };
 use rekindle_types::validation::FieldError;
 use rekindle_types::{TickDuration, span};
@@ -19,6 +19,8 @@ pub struct LadderPolicy {
     /// The ladder's UID; none of one in annotations. Another ladder of the same name is tried
     /// again, too.
     pub uid: Option<String>,
+    /// What fails and is restarted as one.
+    pub scope: LadderScope,
     /// Attempts count inside it; running this long clears them.
     pub window: TickDuration,
     /// The rungs from the mildest on.
@@ -98,6 +100,7 @@ impl LadderPolicy {
             name,
             generation,
             uid: None,
+            scope: spec.scope(),
             window: span::parse(window).expect("the rules ask for a span of time"),
             steps: spec.rungs.iter().map(step).collect(),
             max_concurrent: budget.max_concurrent,

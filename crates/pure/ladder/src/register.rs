@@ -145,7 +145,7 @@ impl LedgerRegister {
         let status = restart.status.as_ref();
         let replacement = status.and_then(|status| status.replacement.as_ref());
         let kept = RegisteredRequest {
-            pod_name: restart.spec.pod_name.clone(),
+            pod_name: restart.subject().to_owned(),
             ladder: restart.spec.ladder_name.clone(),
             stage: RequestStage::from_restart(restart),
             new_pod_name: budget::new_pod_of(restart).cloned(),

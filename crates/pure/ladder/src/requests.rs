@@ -23,6 +23,7 @@ use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, Replac
 use rekindle_types::{Tick, TickDuration};
 
 use crate::budget::GIVEN_UP_AFTER;
+use crate::observation::{ObservedMember, ObservedPod, PodObject};
 
 /// A kubelet looks at its pods every second, and may take some more to write what it saw.
 const UNSEEN_END_SHOWS_WITHIN: TickDuration = TickDuration::from_secs(10);
@@ -35,9 +36,15 @@ pub(crate) struct PodRestartRequests<'a> {
 }
 
 impl<'a> PodRestartRequests<'a> {
-    pub(crate) fn new(now: Tick, pod_uid: &str, restarts: &[&'a PodRestart]) -> Self {
-        let list = restarts.iter().filter(|restart| restart.is_for(pod_uid)).copied().collect();
-        Self { list, now }
+    /// Of a pod, those that are for it. Of a group, its own, and those of its members.
+    pub(crate) fn new(now: Tick, view: &ObservedPod<'_>, restarts: &[&'a PodRestart]) -> Self {
+        let concerns = |restart: &&&'a PodRestart| match view.shown {
+            PodObject::Itself | PodObject::Mirror => restart.is_for(view.uid),
+            PodObject::Group => {
+                restart.is_of_group() || view.members.iter().any(|pod| is_of(restart, pod))
+            }
+        };
+        Self { list: restarts.iter().filter(concerns).copied().collect(), now }
     }
 
     pub(crate) fn contains(&self, name: &str) -> bool {
@@ -49,9 +56,20 @@ impl<'a> PodRestartRequests<'a> {
         self.open().find(|r| phase(r).is_none())
     }
 
-    /// One of those that the node has to carry out, which it has not taken up yet.
-    pub(crate) fn waiting_in_place(&self) -> Option<&'a PodRestart> {
-        self.open().find(|r| phase(r).is_none() && carried_out_by(r) == CarriedOutBy::Node)
+    /// One of those that the node has to carry out, which it has not taken up yet. What one member
+    /// of a group is asked to do excuses no other.
+    pub(crate) fn waiting_in_place(&self, view: &ObservedPod<'_>) -> Option<&'a PodRestart> {
+        let is_whole = |request: &&PodRestart| match view.shown {
+            PodObject::Itself | PodObject::Mirror => true,
+            PodObject::Group => request.is_of_group(),
+        };
+        let mut waiting = self.open().filter(is_whole);
+        waiting.find(|r| phase(r).is_none() && carried_out_by(r) == CarriedOutBy::Node)
+    }
+
+    /// A group that restarts as one, and is not over: another one would be refused.
+    pub(crate) fn group_under_way(&self) -> Option<&'a PodRestart> {
+        self.open().find(|request| request.is_of_group())
     }
 
     /// Whether one in place is neither begun nor over, however long it takes: its end is what the
@@ -77,10 +95,12 @@ impl<'a> PodRestartRequests<'a> {
 
     /// What holds the replacement of the pod back, in the words of the budget or the scheduler.
     pub(crate) fn held(&self) -> Option<(&'a PodRestart, &'a str)> {
-        let request = self.replacing()?;
-        let status = request.status.as_ref()?;
-        let is_held = status.replacement.as_ref()?.step == ReplacementStep::Held;
-        Some((request, status.message.as_deref()?)).filter(|_| is_held)
+        let mut replacing = self.open().filter(|r| carried_out_by(r) == CarriedOutBy::Operator);
+        replacing.find_map(|request| {
+            let status = request.status.as_ref()?;
+            let is_held = status.replacement.as_ref()?.step == ReplacementStep::Held;
+            Some((request, status.message.as_deref()?)).filter(|_| is_held)
+        })
     }
 
     /// Until when the restarts that are not finished are waited for; none when all are.
@@ -143,8 +163,13 @@ impl<'a> PodRestartRequests<'a> {
     }
 
     /// Whether this end of a container is one of theirs: see the module's text.
-    pub(crate) fn account_for(&self, container: &str, end: &ContainerEnd<'_>) -> bool {
-        let mut requests = self.list.iter();
+    pub(crate) fn account_for(
+        &self,
+        pod: &ObservedMember<'_>,
+        container: &str,
+        end: &ContainerEnd<'_>,
+    ) -> bool {
+        let mut requests = self.list.iter().filter(|request| request.is_for(pod.uid));
         match (end.started_at, end.finished_at) {
             (Some(started), Some(finished)) => {
                 requests.any(|request| request.has_ended(container, started, finished))
@@ -172,8 +197,13 @@ impl<'a> PodRestartRequests<'a> {
     }
 }
 
+/// By the rung: of a group the operator is in charge, and on the rungs in place its nodes do it.
 fn carried_out_by(restart: &PodRestart) -> CarriedOutBy {
-    restart.carried_out_by()
+    restart.spec.rung().carried_out_by()
+}
+
+fn is_of(restart: &PodRestart, pod: &ObservedMember<'_>) -> bool {
+    restart.spec.pod_name == pod.name && restart.is_for(pod.uid)
 }
 
 fn phase(restart: &PodRestart) -> Option<PodRestartPhase> {

@@ -6,17 +6,19 @@
 //! | StatefulSet, DaemonSet | label `controller-revision-hash` |
 //! | ReplicationController, ReplicaSet of no Deployment | what the pod's containers run: the template is edited in place, and nothing on the pods tells of which one they are |
 //! | none | the same: somebody may mend the pod |
+//! | of a group | the label or the ReplicaSet, while all of its pods have the same |
 //! | ReplicaSet of a Deployment, Job, anything else | there is one only: another template is another controller. That of a Job can be changed while it is suspended, which has no pods |
 
 use std::borrow::Cow;
 
 use rekindle_types::held::HeldPod;
+use rekindle_types::owners::controller_of;
 use rekindle_types::revisions::{RevisionMark, mark_of};
 use rekindle_types::v1alpha1::LedgerPhase;
 
 use crate::decide::Decider;
 use crate::draft::{ConditionStatus, EXHAUSTED};
-use crate::sentence;
+use crate::{LadderGroup, LadderSubject, sentence};
 
 /// The revision of a pod, to compare others of its controller with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,6 +68,19 @@ fn kept_in_ledger(pod: &HeldPod) -> Option<Cow<'_, str>> {
     }
 }
 
+/// That of a group: the one that all of its pods are of, where its controller has several. The
+/// group of a Deployment has the pods of several ReplicaSets.
+fn revision_of<'a>(group: &'a LadderGroup<'a>) -> Option<&'a str> {
+    let mut revisions = group.pods().map(|pod| match mark_of(&pod.metadata) {
+        RevisionMark::Label(label) => label,
+        RevisionMark::Only | RevisionMark::Containers => controller_of(&pod.metadata)
+            .filter(|controller| controller.kind == "ReplicaSet")
+            .map(|controller| controller.uid.as_str()),
+    });
+    let first = revisions.next()??;
+    revisions.all(|other| other == Some(first)).then_some(first)
+}
+
 impl Decider<'_> {
     /// The ledger may speak of an earlier revision: what was tried inside the window counts, that
     /// it was all in vain does not.
@@ -76,7 +91,14 @@ impl Decider<'_> {
         if self.draft.is_blank() || (is_same_pod && !tells && ledger.revision.is_some()) {
             return;
         }
-        let revision = kept_in_ledger(self.situation.pod);
+        let revision = match self.situation.subject {
+            LadderSubject::Pod(pod) => kept_in_ledger(pod),
+            // pods of several say nothing: while they are replaced, or always
+            LadderSubject::Group(group) => match revision_of(group) {
+                Some(revision) => Some(Cow::Borrowed(revision)),
+                None => return,
+            },
+        };
         if ledger.revision.as_deref() == revision.as_deref() {
             return;
         }

@@ -47,7 +47,9 @@ impl RequestStage {
             (Some(ReplacementStep::Held), _) => RequestStage::Held,
             (Some(ReplacementStep::Evicting | ReplacementStep::Starting) | None, Some(at)) => {
                 let is_late = created.is_some_and(|created| at.since(created) > BEGINS_WITHIN);
-                let asks_again = is_late && restart.spec.ladder_name.is_some();
+                // a group that is slow to gather was held back by nothing
+                let asks_again =
+                    is_late && restart.spec.ladder_name.is_some() && !restart.is_of_group();
                 RequestStage::Begun {
                     at,
                     after: if asks_again { RequestWait::HeldBack } else { RequestWait::None },

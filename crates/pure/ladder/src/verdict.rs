@@ -3,7 +3,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rekindle_types::Tick;
-use rekindle_types::v1alpha1::{RestartLadder, RestartLadderStatus};
+use rekindle_types::v1alpha1::{LadderScope, RestartLadder, RestartLadderStatus};
 
 use crate::{InPlaceSupport, LadderAuthority, LadderPolicy};
 
@@ -79,10 +79,13 @@ fn verdict(ladder: &RestartLadder, reach: &LadderReach) -> (&'static str, &'stat
             let names: Vec<&str> = without.iter().map(|rung| rung.name()).collect();
             let carried_out = match names.as_slice() {
                 [] => "every rung is carried out".to_owned(),
-                names => format!(
-                    "every rung but {} is carried out: no node has an agent",
-                    names.join(" and ")
-                ),
+                names => {
+                    let why = match policy.scope {
+                        LadderScope::Pod => "no node has an agent",
+                        LadderScope::Group => "beside kubelets no group is restarted in place",
+                    };
+                    format!("every rung but {} is carried out: {why}", names.join(" and "))
+                }
             };
             let never = ladder.spec.never_climbs();
             let but = never.map(|(index, text)| format!("; spec.rungs[{index}].attempts: {text}"));

@@ -15,7 +15,7 @@ use crate::planner_role::ClusterLadders;
 use crate::restart_context::RestartContext;
 
 /// The agents of a cluster know no barrier: a member would start before the others have stopped.
-const NO_GROUPS: &str = "pods are restarted as a group by Rekindle's own nodes only: on this cluster ask for each pod by its name";
+const NO_GROUPS: &str = "pods are restarted in place as a group by Rekindle's own nodes only: on this cluster ask for rung Recreate or Reschedule, or for each pod by its name";
 
 /// What is done for a request where ladders never act, and that has the only copy of a pod: when
 /// the pod has ended, it says how to create it. It is neither released nor removed before that. A
@@ -60,7 +60,8 @@ pub(crate) fn refusal(
     if is_over(restart) || (is_begun(restart) && !ladders.excludes(namespace)) {
         return None;
     }
-    if restart.is_of_group() || restart.spec.member_of.is_some() {
+    let is_in_place = restart.spec.rung().carried_out_by() == CarriedOutBy::Node;
+    if is_in_place && (restart.is_of_group() || restart.spec.member_of.is_some()) {
         return Some(refuse(restart, NO_GROUPS.to_owned(), now));
     }
     let rung = restart.spec.rung();

@@ -12,30 +12,35 @@ use rekindle_controllers::{
     WritePlan, owners, pods,
 };
 use rekindle_ladder::{
-    BudgetApplicant, LadderAction, LadderMode, LadderPolicy, LadderReach, LedgerRegister,
-    LimitUsage, Occupancy, PodRestartPlan, RestartDecision, RevisionPeers, RollbackTarget,
-    Situation, decide, ladder_status, symptom_of, tells_of_overlap, unselected,
+    BudgetApplicant, LadderAction, LadderMode, LadderPolicy, LadderReach, LadderSubject,
+    LedgerRegister, LimitUsage, Occupancy, PodRestartPlan, RestartDecision, RevisionPeers,
+    RollbackTarget, Situation, decide, ladder_status, symptom_of, tells_of_overlap, unselected,
 };
 use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event::{LADDER_EXHAUSTED, LADDER_OVERLAPPED};
 use rekindle_types::v1alpha1::{
-    CarriedOutBy, PodRestart, RestartLadder, RestartLedger, RestartLedgerSpec, RestartLedgerStatus,
+    CarriedOutBy, LadderScope, PodRestart, RestartLadder, RestartLedger, RestartLedgerSpec,
+    RestartLedgerStatus,
 };
 use rekindle_types::{EventSeverity, Tick};
 
 use crate::ledgers::{self, PodLedger};
 use crate::planner_role::PlannerRole;
 use crate::restart_context::{COMPONENT, RestartContext};
-use crate::{overlaps, peers, policies, revisions};
+use crate::{group_ladder, groups, overlaps, peers, policies, revisions};
 
-/// Decides for a pod. The ledger is written before the PodRestart that it speaks of.
+/// Decides for a pod, or for a group by its name. The ledger is written before the PodRestart that
+/// it speaks of.
 pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Tick) -> WritePlan {
+    if groups::is_group(name) {
+        return group_ladder::climb(context, name, now);
+    }
     let mut plan = WritePlan::default();
     let RestartContext { view, limits, .. } = *context;
     let Some(pod) = view.pod(name) else { return plan };
     let policy = match policies::policy_of_pod(context, pod) {
-        Ok(Some(policy)) => policy,
-        Ok(None) => {
+        Ok(Some(policy)) if policy.scope == LadderScope::Pod => policy,
+        Ok(Some(_) | None) => {
             plan.batches.extend(settle_unselected(context, pod, now));
             return plan;
         }
@@ -52,7 +57,7 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
         decide(&Situation {
             now,
             policy: &policy,
-            pod,
+            subject: LadderSubject::Pod(pod),
             ledger: status,
             restarts: &restarts,
             others: &inputs.others,
@@ -74,41 +79,68 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
         ladder_name: policy.name.clone(),
         pod_name: name.name.clone(),
         pod_uid: pod.metadata.uid.clone().unwrap_or_default(),
+        scope: None,
     };
-    match ledger_write(context, &place, spec, &decision) {
-        LedgerWrite::First(write) => {
-            plan.then(write); // the answer brings us here again
-            return plan;
-        }
-        LedgerWrite::Status(write) => plan.then(write),
-        LedgerWrite::None => {}
-    }
-    if let Some(at) = decision.again_at {
-        plan.look_again(at);
-    }
-    match authority.mode {
-        LadderMode::Act => {}
-        LadderMode::Observe => return plan, // the ledger says all of it
-    }
-    match &decision.action {
-        LadderAction::None => {}
+    let ladder =
+        LadderMove { context, place: &place, spec, about: ViewObject::Pod(Arc::clone(pod)) };
+    ladder.plan(decision, |action| match action {
+        LadderAction::None => None,
         LadderAction::Restart(restart) => {
             let mut request = pod_restart(restart, pod, &place);
             request.metadata.annotations = policies::named_pods(context, pod);
-            plan.then(WriteOperation::Create(request.into()))
+            Some(WriteOperation::Create(request.into()))
         }
-        LadderAction::Fail { message } => plan.then(failed(pod, message)),
-    }
-    let about = ViewObject::Pod(Arc::clone(pod));
-    for event in decision.events {
-        let note = EventNote::new(&about, event.severity, event.reason, event.message, COMPONENT);
-        plan.notes.push(note.of_kind(event.kind));
-    }
-    plan
+        LadderAction::Fail { message } => Some(failed(pod, message)),
+    })
 }
 
-/// The requests for a pod, and those that its ledger asked for: for the pod before it, that is.
-fn requests<'a>(
+/// A decision that is carried out: for whom, and where it is written.
+pub(crate) struct LadderMove<'a> {
+    pub(crate) context: &'a RestartContext<'a>,
+    pub(crate) place: &'a PodLedger<'a>,
+    pub(crate) spec: RestartLedgerSpec,
+    /// What the events are about.
+    pub(crate) about: ViewObject,
+}
+
+impl LadderMove<'_> {
+    /// Writes the ledger, and then does what was decided.
+    pub(crate) fn plan(
+        self,
+        decision: RestartDecision,
+        deed: impl FnOnce(&LadderAction) -> Option<WriteOperation>,
+    ) -> WritePlan {
+        let mut plan = WritePlan::default();
+        match ledger_write(self.context, self.place, self.spec, &decision) {
+            LedgerWrite::First(write) => {
+                plan.then(write); // the answer brings us here again
+                return plan;
+            }
+            LedgerWrite::Status(write) => plan.then(write),
+            LedgerWrite::None => {}
+        }
+        if let Some(at) = decision.again_at {
+            plan.look_again(at);
+        }
+        match self.context.role.mode() {
+            LadderMode::Act => {}
+            LadderMode::Observe => return plan, // the ledger says all of it
+        }
+        if let Some(write) = deed(&decision.action) {
+            plan.then(write);
+        }
+        for event in decision.events {
+            let (severity, reason) = (event.severity, event.reason);
+            let note = EventNote::new(&self.about, severity, reason, event.message, COMPONENT);
+            plan.notes.push(note.of_kind(event.kind));
+        }
+        plan
+    }
+}
+
+/// The requests for a pod, and those that its ledger asked for: for the pod before it, that is. The
+/// same for a group.
+pub(crate) fn requests<'a>(
     context: &RestartContext<'a>,
     pod: &NamespacedName,
     ledger: Option<&RestartLedgerStatus>,
@@ -324,7 +356,7 @@ fn pod_restart(plan: &PodRestartPlan, pod: &HeldPod, place: &PodLedger<'_>) -> P
         CarriedOutBy::Node => Some(OwnerReference {
             api_version: "v1".to_owned(),
             kind: "Pod".to_owned(),
-            name: plan.pod_name.clone(),
+            name: pod.metadata.name.clone().unwrap_or_default(),
             uid: pod.metadata.uid.clone().unwrap_or_default(),
             ..OwnerReference::default()
         }),
@@ -355,7 +387,10 @@ pub(crate) fn status(context: &RestartContext<'_>, name: &NamespacedName, now: T
         let reach = match (not_enabled, unknown()) {
             (Some(why), _) => LadderReach::NotEnabled(why),
             (None, Some(why)) => LadderReach::Misread(why),
-            (None, None) => LadderReach::Pods(role.in_place_anywhere(view)),
+            (None, None) => LadderReach::Pods(match ladder.spec.scope() {
+                LadderScope::Pod => role.in_place_anywhere(view),
+                LadderScope::Group => role.group_authority().in_place,
+            }),
         };
         let status = ladder_status(ladder, &reach, overlapped.as_deref(), now);
         if let Some(message) = overlapped.filter(|message| !tells_of_overlap(ladder, message)) {

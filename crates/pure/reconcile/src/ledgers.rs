@@ -25,7 +25,7 @@ pub(crate) fn place_of<'a>(view: &'a ClusterView, pod: &'a HeldPod) -> PodLedger
     let identity = identity(pod);
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let by_name = NamespacedName::new(namespace, identity.ledger_name.as_str());
-    let named = view.restart_ledger(&by_name);
+    let named = view.restart_ledger(&by_name).filter(|ledger| !ledger.is_of_group());
     match identity.lineage {
         Lineage::Name => PodLedger { name: by_name, identity, ledger: named },
         // With a surge two pods of a node live side by side: the later one has a ledger of its own.
@@ -113,7 +113,7 @@ fn inherited<'a>(view: &'a ClusterView, pod: &'a HeldPod) -> Option<&'a Arc<Rest
     let ledgers: Vec<&Arc<RestartLedger>> = view
         .dependents_of(&controller.uid, ResourceKind::RestartLedger)
         .filter_map(|object| match object {
-            ViewObject::RestartLedger(ledger) => Some(ledger),
+            ViewObject::RestartLedger(ledger) if !ledger.is_of_group() => Some(ledger),
             _ => None,
         })
         .collect();

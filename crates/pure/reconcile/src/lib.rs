@@ -21,6 +21,8 @@ mod cluster_requests;
 mod custom_lists;
 mod exhaustion;
 mod figures;
+mod group_ladder;
+mod groups;
 mod ladder;
 mod ledgers;
 mod orphans;

@@ -20,7 +20,7 @@ use rekindle_types::{Tick, TickDuration};
 
 use crate::ladder::open_requests;
 use crate::restart_context::RestartContext;
-use crate::{ledgers, policies};
+use crate::{groups, ledgers, policies};
 
 /// How long the ledger of a pod is kept that is gone, when its ladder is gone too.
 const KEPT_WITHOUT_LADDER: TickDuration = TickDuration::from_secs(600);
@@ -31,6 +31,7 @@ pub(crate) fn plan(context: &RestartContext<'_>, name: &NamespacedName, now: Tic
     let mut plan = WritePlan::default();
     let Some(ledger) = view.restart_ledger(name) else { return plan };
     let is_needed = ledgers::has_pod(view, ledger)
+        || (ledger.is_of_group() && groups::has_pods(context, ledger))
         || restarts(view, &name.namespace).any(|restart| replaces_pod_of(restart, ledger));
     if is_needed {
         return plan;
@@ -107,7 +108,8 @@ fn noted(
     now: Tick,
 ) -> Option<WriteOperation> {
     let view = context.view;
-    let before = ledger.status.as_ref()?;
+    // other pods of the workload may come: nothing is said before the ledger goes
+    let before = ledger.status.as_ref().filter(|_| !ledger.is_of_group())?;
     let namespace = ledger.metadata.namespace.as_deref().unwrap_or_default();
     let asked = open_requests(before).filter_map(|request| {
         view.pod_restart(&NamespacedName::new(namespace, request)).map(Arc::as_ref)

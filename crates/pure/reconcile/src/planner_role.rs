@@ -116,6 +116,16 @@ impl PlannerRole {
         LadderAuthority { mode: self.mode(), in_place }
     }
 
+    /// What may be done for a group of pods. Beside a kubelet nothing holds the members back that
+    /// have stopped.
+    pub(crate) fn group_authority(&self) -> LadderAuthority {
+        let in_place = match self.cluster() {
+            None => InPlaceSupport::Available,
+            Some(_) => InPlaceSupport::NoAgent,
+        };
+        LadderAuthority { mode: self.mode(), in_place }
+    }
+
     /// Whether any pod can be restarted in place.
     pub(crate) fn in_place_anywhere(&self, view: &ClusterView) -> InPlaceSupport {
         match self.cluster() {

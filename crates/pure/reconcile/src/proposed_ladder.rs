@@ -22,6 +22,7 @@ pub fn proposed_spec(selector: LabelSelector) -> RestartLadderSpec {
         avoid_node_for: None,
     };
     RestartLadderSpec {
+        scope: None,
         selector,
         window: Some("10m".to_owned()),
         rungs: vec![rung(Rung::Container, 3), rung(Rung::Recreate, 1), rung(Rung::Reschedule, 2)],

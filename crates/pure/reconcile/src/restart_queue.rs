@@ -48,7 +48,7 @@ impl RestartQueue {
         let namespace = work.object().name.namespace;
         let turn = self.taken.entry(namespace).or_insert_with(|| QueuedDecision {
             work: work.clone(),
-            pod_name: restart.spec.pod_name.clone(),
+            pod_name: restart.subject().to_owned(),
             at: now,
             waiting: BTreeSet::new(),
         });

@@ -14,14 +14,14 @@ use rekindle_types::Tick;
 
 use crate::planner_role::{PlannerRole, is_opted_in};
 use crate::restart_context::RestartContext;
-use crate::{avoided_nodes, ladder, ledgers, orphans, overlaps, resumption, revisions};
+use crate::{avoided_nodes, groups, ladder, ledgers, orphans, overlaps, resumption, revisions};
 
 /// One thing to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WorkItem {
     /// A controller at an object.
     Controller(ControllerKey),
-    /// The ladder at a pod.
+    /// The ladder at a pod, or at a group by its name.
     Climb(NamespacedName),
     /// The status of a RestartLadder.
     LadderStatus(NamespacedName),
@@ -128,6 +128,8 @@ pub(crate) fn touched(
     match change.latest() {
         ViewObject::Pod(pod) => {
             work.insert(WorkItem::Climb(name.clone()));
+            work.extend(groups::group_name_of(view, pod).map(WorkItem::Climb));
+            work.extend(groups::ledger_of_lost_pod(view, change).map(WorkItem::OldLedger));
             if change.is_removal() {
                 work.extend(ledgers::ledgers_of_pod(register, &name).map(WorkItem::OldLedger));
             }
@@ -150,11 +152,15 @@ pub(crate) fn touched(
             work.insert(WorkItem::OldLedger(name));
         }
         ViewObject::PodRestart(restart) => {
-            let pod = NamespacedName::new(name.namespace.as_str(), restart.spec.pod_name.as_str());
-            if view.pod(&pod).is_none() {
+            let pod = NamespacedName::new(name.namespace.as_str(), restart.subject());
+            let there = view.pod(&pod);
+            work.extend(
+                there.and_then(|pod| groups::group_name_of(view, pod)).map(WorkItem::Climb),
+            );
+            if there.is_none() {
                 work.extend(ledgers::ledgers_of_pod(register, &pod).map(WorkItem::OldLedger));
             }
-            if !restart.is_of_group() {
+            if !restart.subject().is_empty() {
                 work.insert(WorkItem::Climb(pod));
             }
             let node = avoided_nodes::node_of(view, restart);
@@ -173,7 +179,8 @@ pub(crate) fn touched(
                 work.extend(resumption::held(register, &name.namespace).map(WorkItem::Controller));
             }
         }
-        ViewObject::RestartLadder(_) => {
+        ViewObject::RestartLadder(ladder) => {
+            work.extend(groups::groups_of_ladder(view, ladder).into_iter().map(WorkItem::Climb));
             let pods = view.in_namespace(ResourceKind::Pod, &name.namespace);
             work.extend(pods.map(|pod| WorkItem::Climb(pod.id().name)));
             work.extend(resumption::held(register, &name.namespace).map(WorkItem::Controller));
@@ -238,7 +245,10 @@ fn work_of_namespace(view: &ClusterView, namespace: &str) -> BTreeSet<WorkItem> 
         for object in view.in_namespace(kind, namespace) {
             let name = object.id().name;
             match object {
-                ViewObject::Pod(_) => drop(work.insert(WorkItem::Climb(name))),
+                ViewObject::Pod(pod) => {
+                    work.insert(WorkItem::Climb(name));
+                    work.extend(groups::group_name_of(view, pod).map(WorkItem::Climb));
+                }
                 ViewObject::RestartLadder(_) => drop(work.insert(WorkItem::LadderStatus(name))),
                 ViewObject::ReplicaSet(_) => drop(work.insert(WorkItem::Revision(name))),
                 ViewObject::PodRestart(restart) => {

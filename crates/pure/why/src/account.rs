@@ -191,6 +191,25 @@ pub struct LadderAccount {
     /// Attempts inside the window.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<RungAttempts>,
+    /// Of a ladder for groups: the group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// What happened to each pod of the group.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<MemberAccount>,
+}
+
+/// What happened to one pod of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberAccount {
+    /// The pod.
+    pub pod: String,
+    /// Its failures that were counted.
+    pub failures: u64,
+    /// The last of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// What comes next.

@@ -4,11 +4,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_diagnosis::ContainerEnd;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{
-    CarriedOutBy, HoldReason, LedgerPhase, PodRestart, PodRestartPhase, ReplacementHold,
-    ReplacementStep, RestartLedger, RestartLedgerStatus, Rung,
+    CarriedOutBy, HoldReason, LedgerMember, LedgerPhase, PodRestart, PodRestartPhase,
+    ReplacementHold, ReplacementStep, RestartLedger, RestartLedgerStatus, Rung,
 };
 
-use crate::account::{HistorySource, LadderAccount, NextEvent};
+use crate::account::{HistorySource, LadderAccount, MemberAccount, NextEvent};
 use crate::evidence::PodEvidence;
 use crate::history::{AccountHistory, OccurrenceTimes};
 use crate::subject::ContainerSubject;
@@ -26,7 +26,17 @@ pub(crate) fn ladder(ledger: &RestartLedger) -> Option<LadderAccount> {
         message: status.message.as_deref().map(line),
         failures_total: status.failures_total,
         attempts: status.attempts.clone().unwrap_or_default(),
+        group: ledger.is_of_group().then(|| ledger.spec.pod_name.clone()),
+        members: status.members.iter().flatten().map(member).collect(),
     })
+}
+
+fn member(member: &LedgerMember) -> MemberAccount {
+    MemberAccount {
+        pod: member.pod_name.clone(),
+        failures: member.failures,
+        message: member.message.as_deref().map(line),
+    }
 }
 
 /// What the ladder alone remembers of a pod that is well: the API keeps the last two runs of a

@@ -6,7 +6,7 @@ use rekindle_types::{Tick, TickDuration};
 
 use crate::account::{
     Account, AccountState, ClosedNodes, ContainerAccount, ExamplePod, HistoryEntry, LadderAccount,
-    NextEvent, PodGroup,
+    MemberAccount, NextEvent, PodGroup,
 };
 use crate::words::{and_more, show_span, show_time, times};
 
@@ -162,5 +162,21 @@ fn put_ladder(text: &mut String, ladder: &LadderAccount) -> std::fmt::Result {
     if !attempts.is_empty() {
         writeln!(text, "  attempts inside the window: {}", attempts.join(", "))?;
     }
-    writeln!(text, "  failures counted: {}", ladder.failures_total)
+    writeln!(text, "  failures counted: {}", ladder.failures_total)?;
+    if let Some(group) = &ladder.group {
+        writeln!(text, "  all pods of group {group} restart as one:")?;
+    }
+    ladder.members.iter().try_for_each(|member| writeln!(text, "    {}", member_words(member)))
+}
+
+/// `train-0: 3 failures, the last: container "train-0/app" exited with 1`.
+fn member_words(member: &MemberAccount) -> String {
+    let MemberAccount { pod, failures, message } = member;
+    match (failures, message) {
+        (0, _) => format!("{pod}: no failure"),
+        (1, Some(message)) => format!("{pod}: 1 failure: {message}"),
+        (1, None) => format!("{pod}: 1 failure"),
+        (many, Some(message)) => format!("{pod}: {many} failures, the last: {message}"),
+        (many, None) => format!("{pod}: {many} failures"),
+    }
 }

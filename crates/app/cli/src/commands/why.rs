@@ -307,8 +307,15 @@ impl EvidenceReader {
     }
 }
 
-/// The ledger that speaks of the pod now; else the one of its name, which an earlier pod left.
+/// The ledger of the group that the pod is a member of; else the one that speaks of the pod now;
+/// else the one of its name, which an earlier pod left.
 async fn ledger_of(pod: &Pod, ledgers: &Api<RestartLedger>) -> kube::Result<Option<RestartLedger>> {
+    let uid = pod.uid().unwrap_or_default();
+    let all = unless_unknown(ledgers.list(&ListParams::default()).await)?;
+    let is_its = |ledger: &RestartLedger| ledger.is_of_group() && ledger.member(&uid).is_some();
+    if let Some(group) = all.into_iter().find(is_its) {
+        return Ok(Some(group));
+    }
     let of_pod = ListParams::default().fields(&format!("spec.podName={}", pod.name_any()));
     let mut found = match ledgers.list(&of_pod).await {
         // a cluster without field selectors on our kinds: the one of its name is asked for

@@ -64,13 +64,26 @@ impl Board {
     /// pod of its name left.
     fn by_pod(&self) -> BTreeMap<Key, &RestartLedger> {
         let mut by_pod: BTreeMap<Key, &RestartLedger> = BTreeMap::new();
+        let mut of_groups: BTreeMap<Key, &RestartLedger> = BTreeMap::new();
         for ((namespace, _), ledger) in &self.ledgers {
+            if ledger.is_of_group() {
+                let members = ledger.status.iter().flat_map(|s| s.members.iter().flatten());
+                for member in members {
+                    let key = (namespace.clone(), member.pod_name.clone());
+                    let is_own = |pod: &Pod| pod.uid().as_ref() == Some(&member.pod_uid);
+                    if self.pods.get(&key).is_some_and(is_own) {
+                        of_groups.insert(key, ledger);
+                    }
+                }
+                continue;
+            }
             let key = (namespace.clone(), ledger.spec.pod_name.clone());
             let is_own = |pod: &Pod| pod.uid().as_ref() == Some(&ledger.spec.pod_uid);
             if !by_pod.contains_key(&key) || self.pods.get(&key).is_some_and(is_own) {
                 by_pod.insert(key, ledger);
             }
         }
+        by_pod.extend(of_groups); // a ladder of scope Group has taken over
         by_pod
     }
 

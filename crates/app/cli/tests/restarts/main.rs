@@ -6,6 +6,7 @@
     reason = "a black-box test drives processes and files"
 )]
 
+mod group_ladders;
 mod kill9;
 mod node_local_fault;
 mod operator;

@@ -329,17 +329,24 @@ fn under_way(now: Tick, restarts: &[&PodRestart], ledgers: &[&RestartLedger]) ->
     }
     // each step leads to a pod that was made later
     let newest = |uid| newest(&heirs, uid);
-    let asked = restarts.iter().filter_map(|restart| restart.spec.pod_uid.as_deref());
+    let asked = restarts.iter().filter_map(|restart| restarted(restart));
     let decided = ledgers.iter().map(|ledger| ledger.spec.pod_uid.as_str());
     let pods: BTreeSet<&str> = asked.chain(decided).map(newest).collect();
     let is_restarting = |pod: &&str| {
-        let own = restarts.iter().copied().filter(|restart| {
-            restart.spec.pod_uid.as_deref().is_some_and(|uid| newest(uid) == *pod)
-        });
+        let own = restarts
+            .iter()
+            .copied()
+            .filter(|restart| restarted(restart).is_some_and(|uid| newest(uid) == *pod));
         let ledgers = ledgers.iter().filter(|ledger| newest(&ledger.spec.pod_uid) == *pod);
         !Occupancy::new(now, own, ledgers.copied()).under_way.is_empty()
     };
     pods.into_iter().filter(is_restarting).count()
+}
+
+/// The pod that a request is for, or the workload whose pods restart as one: that is one restart.
+fn restarted(restart: &PodRestart) -> Option<&str> {
+    let workload = restart.spec.workload.as_ref().and_then(|workload| workload.uid.as_deref());
+    restart.spec.pod_uid.as_deref().or(workload)
 }
 
 /// The pod whose restart a ledger waits for, if it is another's by now: the pod that took the place

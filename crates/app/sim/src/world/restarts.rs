@@ -73,6 +73,10 @@ impl World {
 
     /// P21: nothing of a group runs when its members are let go.
     fn check_stopped(&mut self, group: &PodRestart) {
+        match group.spec.rung().carried_out_by() {
+            CarriedOutBy::Node => {}
+            CarriedOutBy::Operator => return, // evicted together, and replaced one by one
+        }
         let before = self.groups.all().find(|known| known.metadata.uid == group.metadata.uid);
         if before.is_some_and(|known| holding(known, GroupRestartStage::Starting).is_some()) {
             return;

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rekindle_pod::PodConfig;
-use rekindle_sim::{FaultRates, Faults, PowerLossSync, World, WorldEvent};
+use rekindle_sim::{
+    Behaviour, BehaviourRemedy, ExitRule, FaultRates, Faults, PowerLossSync, World, WorldEvent,
+};
 use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::Rung;
 use serde_json::{Value, json};
@@ -108,5 +110,90 @@ fn writes_that_are_lost_or_conflict_change_nothing_about_a_group() {
             world.do_at(at, WorldEvent::CrashAgent(seed));
         });
         all_restarted_once(world, &format!("seed {seed}"));
+    }
+}
+
+/// One of the pods fails three seconds after each start, until this helps.
+fn one_fails(mended_by: BehaviourRemedy) -> Behaviour {
+    let after = TickDuration::from_secs(3);
+    Behaviour {
+        match_labels: [("rank".to_owned(), "1".to_owned())].into(),
+        container: Some("app".to_owned()),
+        mended_by,
+        exits: Some(ExitRule { code: 1, after, oom: false }),
+        ..Behaviour::default()
+    }
+}
+
+fn group_ladder(rungs: &Value) -> Value {
+    json!({
+        "apiVersion": "rekindle.dev/v1alpha1", "kind": "RestartLadder", "metadata": {"name": "keep"},
+        "spec": {
+            "selector": {"matchLabels": {"job": "train"}}, "scope": "Group", "rungs": rungs,
+            "budget": {"maxConcurrent": 1},
+        },
+    })
+}
+
+/// Three pods with a ladder of scope Group, of which the second one fails.
+fn laddered(seed: u64, rungs: &Value, behaviour: Behaviour) -> World {
+    let mut world = World::new(seed, 2, vec![behaviour], PodConfig::default()).unwrap();
+    for number in 0..PODS {
+        let mut pod = trainer(number);
+        pod["metadata"]["labels"]["rank"] = json!(number.to_string());
+        world.apply(&pod).unwrap();
+    }
+    world.apply(&group_ladder(rungs)).unwrap();
+    world
+}
+
+/// One rung was tried so often for the group, and each of its pods has a request for each.
+#[track_caller]
+fn tried_as_one(mut world: World, rungs: &[(Rung, u64)], case: &str) -> World {
+    world.run_until(TickDuration::from_secs(900)).unwrap();
+    world.heal().unwrap();
+    world.run_until(TickDuration::from_secs(1_000)).unwrap();
+    let last = || world.trace().last_lines().collect::<Vec<_>>().join("\n");
+    assert_eq!(world.broken_promise(), None, "{case}\n{}", last());
+    let expected = rungs.iter().map(|(rung, groups)| {
+        (*rung, BTreeMap::from([("Succeeded".to_owned(), groups * (1 + PODS as u64))]))
+    });
+    assert_eq!(world.rungs(), expected.collect(), "{case}\n{}", last());
+    world
+}
+
+#[test]
+fn a_ladder_restarts_the_whole_group_when_one_pod_fails() {
+    let rungs = json!([{"rung": "Pod", "attempts": 2}]);
+    let world = laddered(1, &rungs, one_fails(BehaviourRemedy::Pod));
+    let world = tried_as_one(world, &[(Rung::Pod, 1)], "no fault");
+    let counts: Vec<u64> = world.restarts_by_pod().values().copied().collect();
+    assert_eq!((counts[0], counts[2]), (2, 2), "once for each of two containers: {counts:?}");
+}
+
+#[test]
+fn a_ladder_replaces_the_whole_group_when_nothing_in_place_helps() {
+    let rungs = json!([{"rung": "Containers"}, {"rung": "Pod"}, {"rung": "Recreate"}]);
+    let world = laddered(1, &rungs, one_fails(BehaviourRemedy::Nothing));
+    let tried = [(Rung::Containers, 1), (Rung::Pod, 1), (Rung::Recreate, 1)];
+    tried_as_one(world, &tried, "then it is exhausted");
+}
+
+#[test]
+fn whoever_dies_while_a_ladder_restarts_a_group_it_is_one_attempt() {
+    let rungs = json!([{"rung": "Pod", "attempts": 2}]);
+    let deeds = [
+        WorldEvent::CrashControllers,
+        WorldEvent::CrashAgent(0),
+        WorldEvent::CrashAgent(1),
+        WorldEvent::PowerLoss(PowerLossSync::After),
+    ];
+    for (place, deed) in deeds.into_iter().enumerate() {
+        for millis in (3_000..8_000).step_by(500) {
+            let mut world =
+                laddered(millis + place as u64, &rungs, one_fails(BehaviourRemedy::Pod));
+            world.do_at(TickDuration::from_millis(millis), deed.clone());
+            tried_as_one(world, &[(Rung::Pod, 1)], &format!("{deed:?} after {millis} ms"));
+        }
     }
 }

@@ -3,7 +3,7 @@
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{
     API_VERSION, AVOID_NODE_DEFAULT, GROUP_MEMBERS_MAX, PodRestart, RESTART_MESSAGE_BYTES_MAX,
-    RESTART_STEPS_MAX, Rung, avoidance_faults, empty_dirs_fault, fast_fault,
+    RESTART_STEPS_MAX, RestartWorkload, Rung, avoidance_faults, empty_dirs_fault, fast_fault,
     named_container_faults,
 };
 
@@ -67,6 +67,9 @@ impl ApiKind for PodRestart {
         let field = Path::new("spec");
         let spec = &self.spec;
         let mut errors = spec.target_faults(&field);
+        if let Some(workload) = &spec.workload {
+            errors.extend(workload_errors(workload, &field.child("workload")));
+        }
         for (name, said, max) in [
             ("podUID", spec.pod_uid.as_ref(), UID_CHARACTERS_MAX),
             ("reason", spec.reason.as_ref(), REASON_CHARACTERS_MAX),
@@ -124,6 +127,23 @@ impl ApiKind for PodRestart {
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
         ]
     }
+}
+
+fn workload_errors(workload: &RestartWorkload, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (name, said, max) in [
+        ("name", Some(&workload.name), REASON_CHARACTERS_MAX),
+        ("uid", workload.uid.as_ref(), UID_CHARACTERS_MAX),
+    ] {
+        match said.map(|said| said.chars().count()) {
+            Some(0) => errors.push(FieldError::required(field.child(name), "")),
+            Some(count) if count > max => {
+                errors.push(FieldError::too_many_characters(field.child(name), max));
+            }
+            Some(_) | None => {}
+        }
+    }
+    errors
 }
 
 impl SubresourceStrategy<StatusPart> for PodRestart {

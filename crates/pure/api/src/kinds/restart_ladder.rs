@@ -2,8 +2,8 @@
 
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::{
-    API_VERSION, AVOID_NODE_DEFAULT, LADDER_WINDOW_DEFAULT, OnExhausted, RUNG_ATTEMPTS_DEFAULT,
-    RestartLadder, Rung,
+    API_VERSION, AVOID_NODE_DEFAULT, LADDER_WINDOW_DEFAULT, LadderScope, OnExhausted,
+    RUNG_ATTEMPTS_DEFAULT, RestartLadder, Rung,
 };
 
 use super::preparation;
@@ -37,6 +37,7 @@ impl ApiKind for RestartLadder {
         let spec = &mut self.spec;
         spec.window.get_or_insert_with(|| LADDER_WINDOW_DEFAULT.to_owned());
         spec.on_exhausted.get_or_insert(OnExhausted::Hold);
+        spec.scope.get_or_insert(LadderScope::Pod);
         for rung in &mut spec.rungs {
             rung.attempts.get_or_insert(RUNG_ATTEMPTS_DEFAULT);
             if rung.rung == Rung::Reschedule {

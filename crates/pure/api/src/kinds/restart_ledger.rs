@@ -1,7 +1,10 @@
 //! RestartLedger (rekindle.dev/v1alpha1).
 
 use rekindle_types::Tick;
-use rekindle_types::v1alpha1::{API_VERSION, RestartLedger, RestartLedgerStatus};
+use rekindle_types::v1alpha1::{
+    API_VERSION, GROUP_MEMBERS_MAX, LedgerMember, MEMBER_MESSAGE_BYTES_MAX, RestartLedger,
+    RestartLedgerStatus,
+};
 
 use super::preparation;
 use crate::registry::field_error::FieldError;
@@ -123,8 +126,26 @@ fn status_errors(status: &RestartLedgerStatus, field: &Path) -> Vec<FieldError> 
             errors.push(FieldError::too_many(field, ENTRIES_MAX));
         }
     }
+    errors.extend(member_errors(items(status.members.as_ref()), &field.child("members")));
     if items(status.observed.as_ref()).len() > ENTRIES_MAX {
         errors.push(FieldError::too_many(field.child("observed"), ENTRIES_MAX));
+    }
+    errors
+}
+
+fn member_errors(members: &[LedgerMember], field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if members.len() > GROUP_MEMBERS_MAX {
+        errors.push(FieldError::too_many(field, GROUP_MEMBERS_MAX));
+    }
+    for (index, member) in members.iter().enumerate() {
+        let field = field.index(index);
+        if text(member.message.as_ref()).len() > MEMBER_MESSAGE_BYTES_MAX {
+            errors.push(FieldError::too_long(field.child("message"), MEMBER_MESSAGE_BYTES_MAX));
+        }
+        if items(member.observed.as_ref()).len() > ENTRIES_MAX {
+            errors.push(FieldError::too_many(field.child("observed"), ENTRIES_MAX));
+        }
     }
     errors
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  (new) -- members fixed --> Gathering -- each has its request --> Stopping
-//!                                            all have stopped --> Starting
+//!                                 |          all have stopped --> Starting
+//!                                 +-- to be replaced -----------> Starting
 //! ```
 //! Each member has a PodRestart of its own, which its node carries out. Nodes wait for the stage:
 //! they stop nothing before Stopping and start nothing again before Starting, or the end of the
@@ -12,6 +13,9 @@
 //! drops out, because its pod is deleted or its node refuses, holds nobody: the others go on, and
 //! the group ends as Failed. So it does when the deadline passes before all have stopped. What had
 //! stopped is started again by the same write.
+//!
+//! Members that are replaced (Recreate, Reschedule) are evicted together, each as its budget allows.
+//! What makes a new pod waits for no group, so there is no barrier.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,8 +24,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::held::HeldPod;
 use rekindle_types::name_stem::name_stem;
 use rekindle_types::v1alpha1::{
-    GROUP_MEMBERS_MAX, GroupRestart, GroupRestartMember, GroupRestartStage, PodRestart,
-    PodRestartPhase, PodRestartSpec, is_rung_of_groups,
+    CarriedOutBy, GROUP_MEMBERS_MAX, GroupRestart, GroupRestartMember, GroupRestartStage,
+    MemberTurn, PodRestart, PodRestartPhase, PodRestartSpec, is_rung_of_groups,
 };
 use rekindle_types::validation::selector;
 use rekindle_types::{Tick, TickDuration, labels};
@@ -115,6 +119,16 @@ pub(super) fn refuse_stray(
     true
 }
 
+/// Whether a member that is to be replaced has to wait: its group is not complete.
+pub(super) fn holds_back(view: &ClusterView, restart: &PodRestart) -> bool {
+    let Some(group) = restart.spec.member_of.as_deref() else { return false };
+    let group = view.pod_restart(&NamespacedName::new(namespace_of(restart), group));
+    match restart.member_turn(group.map(Arc::as_ref)) {
+        MemberTurn::Wait => true,
+        MemberTurn::Stop | MemberTurn::Start => false,
+    }
+}
+
 /// Whether the group of a member's request goes on: it still has to read what became of it.
 pub(super) fn is_read_by_group(view: &ClusterView, restart: &PodRestart) -> bool {
     let group = restart.spec.member_of.as_deref();
@@ -142,7 +156,7 @@ fn members_of(view: &ClusterView, restart: &PodRestart) -> Result<Vec<GroupResta
     let rung = restart.spec.rung();
     if !is_rung_of_groups(rung) {
         return Err(format!(
-            "spec.rung: the pods of a group restart as one on the rungs Containers and Pod only, not {rung}"
+            "spec.rung: no group restarts as one on rung {rung}: ask for Containers, Pod, Recreate or Reschedule"
         ));
     }
     let Some(wanted) = restart.spec.selector.as_ref().filter(|wanted| !labels::is_empty(wanted))
@@ -156,6 +170,7 @@ fn members_of(view: &ClusterView, restart: &PodRestart) -> Result<Vec<GroupResta
             _ => None,
         })
         .filter(|pod| labels::matches(wanted, pod.metadata.labels.as_ref()))
+        .filter(|pod| is_of_workload(view, restart, pod))
         .collect();
     let shown = selector::format(wanted);
     match selected.len() {
@@ -175,6 +190,13 @@ fn members_of(view: &ClusterView, restart: &PodRestart) -> Result<Vec<GroupResta
         return Err(format!("no pod with the labels {shown} can be restarted: {}", listed(told)));
     }
     Ok(members)
+}
+
+/// Whether a selected pod belongs to the workload that the request names, if it names one.
+fn is_of_workload(view: &ClusterView, restart: &PodRestart, pod: &HeldPod) -> bool {
+    let Some(workload) = &restart.spec.workload else { return true };
+    let root = owners::root_of(view, &pod.metadata).map(|root| root.uid.as_str());
+    root == workload.uid.as_deref()
 }
 
 /// A pod of the group, or one that the selector matches and that is left out.
@@ -302,8 +324,12 @@ impl GroupSituation<'_> {
         }
         if missing.is_empty() {
             let count = members.iter().filter(|member| member.request_uid.is_some()).count();
-            let group = GroupRestart { stage: GroupRestartStage::Stopping, members };
-            let message = format!("stopping {}", counted(count));
+            let (stage, doing) = match self.restart.spec.rung().carried_out_by() {
+                CarriedOutBy::Node => (GroupRestartStage::Stopping, "stopping"),
+                CarriedOutBy::Operator => (GroupRestartStage::Starting, "replacing"),
+            };
+            let group = GroupRestart { stage, members };
+            let message = format!("{doing} {}", counted(count));
             plan.then(go_on(self.restart, group, message, self.now));
         } else {
             plan.then_all(missing);
@@ -364,8 +390,22 @@ impl GroupSituation<'_> {
             "{} not running within its deadline of {limit}; what was begun goes on",
             listed(open)
         );
+        plan.then_all(self.ends_of(&self.unbegun(), PodRestartPhase::Failed, &message));
         let members = self.seen.clone();
         self.finish_with(plan, members, PodRestartPhase::Failed, message);
+    }
+
+    /// The requests of members to be replaced that a budget has held back until now.
+    fn unbegun(&self) -> BTreeSet<String> {
+        let uids = self.seen.iter().filter_map(|member| member.request_uid.clone());
+        let is_unbegun = |uid: &String| match self.view.by_uid(uid) {
+            Some(ViewObject::PodRestart(request)) => {
+                let started = request.status.as_ref().and_then(|s| s.started_at.as_ref());
+                request.carried_out_by() == CarriedOutBy::Operator && started.is_none()
+            }
+            Some(_) | None => false,
+        };
+        uids.filter(is_unbegun).collect()
     }
 
     /// Says how it ended: all members are over.
@@ -375,8 +415,11 @@ impl GroupSituation<'_> {
             asked.partition(|member| member.phase == Some(PodRestartPhase::Succeeded));
         let left_out = self.seen.len() - done.len() - others.len();
         let (phase, mut message) = if others.is_empty() {
-            let all = format!("{} running again, after all had stopped", counted(done.len()));
-            (PodRestartPhase::Succeeded, all)
+            let what = match self.restart.spec.rung().carried_out_by() {
+                CarriedOutBy::Node => "running again, after all had stopped",
+                CarriedOutBy::Operator => "replaced",
+            };
+            (PodRestartPhase::Succeeded, format!("{} {what}", counted(done.len())))
         } else {
             let told = listed(others.iter().map(|member| told_of(member)).collect());
             let is_untouched = done.is_empty()
@@ -469,6 +512,7 @@ impl GroupSituation<'_> {
                 reason: spec.reason.clone(),
                 grace_period_seconds: spec.grace_period_seconds,
                 fast: spec.fast,
+                avoid_node_for: spec.avoid_node_for.clone(),
                 deadline_seconds: Some(i64::try_from(seconds).unwrap_or(i64::from(i32::MAX))),
                 ttl_seconds_after_finished: spec.ttl_seconds_after_finished,
                 ..PodRestartSpec::default()

@@ -98,7 +98,7 @@ fn a_group_that_cannot_be_one_is_refused_by_name() {
     for (spec, says) in [
         (labels("none"), "no pod has the labels job=none"),
         (labels("waits"), "can be restarted: pod waits: left out: it is not on a node yet"),
-        (json!({"rung": "Recreate"}), "the rungs Containers and Pod only, not Recreate"),
+        (json!({"rung": "Rollback"}), "no group restarts as one on rung Rollback"),
         (json!({"selector": {}}), "spec.selector is empty"),
     ] {
         let mut world = World::with_node();

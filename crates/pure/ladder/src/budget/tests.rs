@@ -1,5 +1,5 @@
 use rekindle_types::v1alpha1::{
-    LedgerDecision, OnExhausted, PodRestartPhase, PodRestartStatus, RungAttempts,
+    LadderScope, LedgerDecision, OnExhausted, PodRestartPhase, PodRestartStatus, RungAttempts,
 };
 
 use super::*;
@@ -15,6 +15,7 @@ fn policy(max_concurrent: Option<u32>, per_minute: Option<u32>) -> LadderPolicy 
         name: "web".to_owned(),
         generation: None,
         uid: None,
+        scope: LadderScope::Pod,
         window: TickDuration::from_secs(600),
         steps: Vec::new(),
         max_concurrent,

@@ -1,6 +1,6 @@
 //! What is not done for want of an agent, or because an operator only observes.
 
-use rekindle_types::v1alpha1::Rung;
+use rekindle_types::v1alpha1::{LadderScope, Rung};
 
 use crate::explanation::DecisionText;
 
@@ -25,12 +25,17 @@ pub(crate) fn agent_came() -> DecisionText {
     )
 }
 
-/// The rungs that need an agent on the pod's node, which has none; empty when there are none.
-pub(crate) fn without_agent(rungs: &[Rung]) -> String {
+/// The rungs that need an agent on the pod's node, which has none; empty when there are none. No
+/// agent beside a kubelet holds back the pods of a group.
+pub(crate) fn without_agent(rungs: &[Rung], scope: LadderScope) -> String {
     let names: Vec<&str> = rungs.iter().map(|rung| rung.name()).collect();
+    let why = match scope {
+        LadderScope::Pod => "the pod's node has no agent for",
+        LadderScope::Group => "beside a kubelet no group is restarted on",
+    };
     match names.as_slice() {
         [] => String::new(),
-        [one] => format!("; the pod's node has no agent for rung {one}"),
-        several => format!("; the pod's node has no agent for rungs {}", several.join(" and ")),
+        [one] => format!("; {why} rung {one}"),
+        several => format!("; {why} rungs {}", several.join(" and ")),
     }
 }

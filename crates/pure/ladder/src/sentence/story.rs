@@ -3,7 +3,7 @@
 use rekindle_diagnosis::{Diagnosis, Prognosis};
 use rekindle_types::Tick;
 use rekindle_types::span::show;
-use rekindle_types::v1alpha1::Rung;
+use rekindle_types::v1alpha1::{LadderScope, Rung};
 
 use super::authority::without_agent;
 use super::{
@@ -192,7 +192,17 @@ impl FailureStory<'_> {
         let tried = self.tried.highest().unwrap_or(Rung::Container);
         let is_due = |rung: &Rung| *rung >= tried && next.is_none_or(|next| *rung < next);
         let due: Vec<Rung> = self.passed_over.iter().copied().filter(is_due).collect();
-        without_agent(&due)
+        without_agent(&due, self.policy.scope)
+    }
+
+    /// Of a group, that it is done to all of its pods.
+    fn of_all(&self, doing: Phrase) -> Phrase {
+        match self.policy.scope {
+            LadderScope::Pod => doing,
+            LadderScope::Group => {
+                Phrase::new(format!("{} in all pods of the group, as one", doing.full), doing.brief)
+            }
+        }
     }
 
     /// A restart above Container, the `number`th of its rung.
@@ -209,6 +219,7 @@ impl FailureStory<'_> {
             }
             _ => attempt(step, number),
         };
+        let doing = self.of_all(doing);
         let Phrase { full, brief } = self.so_far();
         let (node, cause) = match self.elsewhere {
             Some(NodeTrouble { name, pods, failing }) => (

@@ -7,6 +7,7 @@
 
 mod anew;
 mod edited_ledgers;
+mod groups;
 mod properties;
 mod reasons;
 mod register;

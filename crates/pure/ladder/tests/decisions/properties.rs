@@ -399,7 +399,7 @@ impl Play {
                         || age.as_secs() < 599;
                     is_to_be_begun(restart)
                         && is_waited_for
-                        && restart.spec.pod_uid.as_ref() == Some(&plan.pod_uid)
+                        && restart.spec.pod_uid == plan.spec().pod_uid
                 });
                 prop_assert!(!open, "two restarts of a pod at once");
                 let failed_anew = ledger.failures_total > before.failures_total;

@@ -3,8 +3,8 @@
 
 use k8s_openapi::api::core::v1;
 use rekindle_ladder::{
-    LadderAction, LadderAuthority, LadderPolicy, LimitUsage, Occupancy, RestartDecision,
-    RestartLimits, RevisionPeers, Situation, decide, symptom_of,
+    LadderAction, LadderAuthority, LadderPolicy, LadderSubject, LimitUsage, Occupancy,
+    RestartDecision, RestartLimits, RevisionPeers, Situation, decide, symptom_of,
 };
 use rekindle_types::held::{HeldContainerState, HeldPod};
 use rekindle_types::v1alpha1::{LedgerPhase, PodRestart, RestartLadder, RestartLedgerStatus, Rung};
@@ -89,7 +89,7 @@ fn look_among(
     decide(&Situation {
         now: at(now),
         policy,
-        pod,
+        subject: LadderSubject::Pod(pod),
         ledger,
         restarts,
         others: &others,
@@ -433,7 +433,7 @@ fn a_rung_that_was_held_back_waits_for_what_comes_of_a_restart_that_began_since(
         decide(&Situation {
             now: at(secs),
             policy: &policy,
-            pod: &pod,
+            subject: LadderSubject::Pod(&pod),
             ledger,
             restarts,
             others: &others,

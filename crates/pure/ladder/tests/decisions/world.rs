@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use rekindle_ladder::{
-    LadderAction, LadderAuthority, LadderPolicy, LimitUsage, Occupancy, RestartDecision,
-    RestartLimits, RevisionPeers, RollbackTarget, Situation, decide,
+    LadderAction, LadderAuthority, LadderPolicy, LadderSubject, LimitUsage, Occupancy,
+    RestartDecision, RestartLimits, RevisionPeers, RollbackTarget, Situation, decide,
 };
 use rekindle_types::held::HeldPod;
 use rekindle_types::v1alpha1::{
@@ -279,7 +279,7 @@ impl World {
         let decision = decide(&Situation {
             now: self.now,
             policy: &self.policy,
-            pod: &pod,
+            subject: LadderSubject::Pod(&pod),
             ledger: self.ledger.as_ref(),
             restarts: &restarts,
             others: &self.others,

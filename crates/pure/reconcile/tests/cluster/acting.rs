@@ -3,7 +3,7 @@
 
 use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind};
 use rekindle_reconcile::LadderMode;
-use rekindle_types::v1alpha1::{PodReplacement, PodRestart, PodRestartPhase, Rung};
+use rekindle_types::v1alpha1::{PodReplacement, PodRestart, PodRestartPhase, RestartLadder, Rung};
 use serde_json::json;
 
 use crate::world::{BEGIN, OWN, SHOP, World, typed};
@@ -130,7 +130,53 @@ fn a_group_is_refused_with_what_can_be_asked_for_and_so_is_a_member_of_one() {
         let status = request.status.unwrap();
         assert_eq!(status.phase, Some(PodRestartPhase::Refused));
         let message = status.message.unwrap();
-        assert!(message.ends_with("ask for each pod by its name"), "{message}");
+        assert!(
+            message.ends_with("Recreate or Reschedule, or for each pod by its name"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn all_pods_of_a_group_are_replaced_when_one_fails_whenever_the_operator_is_killed() {
+    for killed_after in [None].into_iter().chain((0..20).map(Some)) {
+        let mut world = World::new(LadderMode::Act);
+        world.put(typed::<RestartLadder>(json!({
+            "metadata": {"name": "web", "namespace": SHOP, "generation": 1},
+            "spec": {
+                "selector": {"matchLabels": {"app": "web"}}, "scope": "Group",
+                "rungs": [{"rung": "Container"}, {"rung": "Pod"}, {"rung": "Recreate"}],
+            },
+        })));
+        for pod in ["a", "b"] {
+            world.pod(SHOP, pod, None, json!({}));
+        }
+        world.settle();
+        let accepted =
+            "every rung but Pod is carried out: beside kubelets no group is restarted in place";
+        assert_eq!(world.accepted().1, accepted);
+        world.crash(SHOP, "a");
+        world.killed_after = killed_after;
+        world.crash_again(SHOP, "a");
+        assert!(
+            world.said().contains("; beside a kubelet no group is restarted on rung Pod"),
+            "{killed_after:?}: {}",
+            world.said()
+        );
+        for pod in ["a", "b"] {
+            assert_eq!(world.count(&format!("evict Pod shop/{pod}")), 1, "{:?}", world.writes);
+            world.run(SHOP, pod);
+        }
+        world.advance(60);
+        let requests = world.requests();
+        assert_eq!(requests.len(), 3, "{killed_after:?}: the group, and one for each pod");
+        for request in &requests {
+            let phase = request.status.as_ref().and_then(|status| status.phase);
+            assert_eq!(phase, Some(PodRestartPhase::Succeeded), "{killed_after:?}: {request:?}");
+        }
+        let ledgers = world.ledgers();
+        let names: Vec<&str> = ledgers.iter().map(|(l, _)| l.spec.pod_name.as_str()).collect();
+        assert_eq!(names, ["web/pods"], "{killed_after:?}");
     }
 }
 

@@ -8,13 +8,14 @@
 //!     over                                         over
 //! ```
 //! Nodes begin a member's request in the stage Stopping and no earlier. They start nothing of it
-//! again before the stage Starting, or the end of the group.
+//! again before the stage Starting, or the end of the group. Members that are replaced (Recreate,
+//! Reschedule) are all evicted in the stage Starting: what makes a new pod waits for no one.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::schema_rules::{GROUP_RUNG_MESSAGE, MEMBER_MESSAGE};
+use super::schema_rules::{GROUP_RUNG_MESSAGE, MEMBER_MESSAGE, WORKLOAD_MESSAGE};
 use super::{CarriedOutBy, PodRestart, PodRestartPhase, PodRestartSpec, Rung};
 use crate::labels;
 use crate::validation::{FieldError, Path, invalid_each, names, selector};
@@ -24,6 +25,20 @@ pub const GROUP_MEMBERS_MAX: usize = 500;
 
 /// Bytes of what is said of one member; what is longer is cut.
 pub const MEMBER_MESSAGE_BYTES_MAX: usize = 256;
+
+/// The workload that the pods of a group belong to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "dev.rekindle.v1alpha1.RestartWorkload")]
+pub struct RestartWorkload {
+    /// What the ledger of the group calls it: LADDER/KIND/NAME, or LADDER/pods.
+    #[schemars(length(min = 1, max = 1024))]
+    pub name: String,
+    /// The UID of the object that owns the pods, directly or through its controllers. Absent: pods
+    /// without a controller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub uid: Option<String>,
+}
 
 /// How far the restart of a group is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -104,6 +119,13 @@ impl PodRestart {
         self.spec.selector.is_some()
     }
 
+    /// The pod that it is for, or what the ledger of a ladder's group calls that group. Empty of a
+    /// person's group.
+    pub fn subject(&self) -> &str {
+        let workload = self.spec.workload.as_ref();
+        workload.map_or(&self.spec.pod_name, |workload| &workload.name)
+    }
+
     /// Who carries it out: groups are the operator's, on each rung.
     pub fn carried_out_by(&self) -> CarriedOutBy {
         if self.is_of_group() { CarriedOutBy::Operator } else { self.spec.rung().carried_out_by() }
@@ -147,6 +169,9 @@ impl PodRestartSpec {
         };
         if let Some(group) = &self.member_of {
             errors.extend(self.member_faults(group, &field.child("memberOf")));
+        }
+        if self.workload.is_some() && self.selector.is_none() {
+            errors.push(FieldError::forbidden(field.child("workload"), WORKLOAD_MESSAGE));
         }
         errors
     }
@@ -195,11 +220,11 @@ impl PodRestartSpec {
     }
 }
 
-/// Whether the pods of a group can be restarted as one on this rung: all of a pod stops in place.
+/// Whether the pods of a group can be restarted as one on this rung: all of each pod ends.
 pub fn is_rung_of_groups(rung: Rung) -> bool {
     match rung {
-        Rung::Containers | Rung::Pod => true,
-        Rung::Container | Rung::Recreate | Rung::Reschedule | Rung::Rollback => false,
+        Rung::Containers | Rung::Pod | Rung::Recreate | Rung::Reschedule => true,
+        Rung::Container | Rung::Rollback => false,
     }
 }
 
@@ -228,7 +253,10 @@ mod tests {
             (json!({"selector": labels}), vec![]),
             (json!({"selector": labels, "rung": "Containers"}), vec![]),
             (json!({"selector": labels, "rung": "Container"}), vec!["spec.rung"]),
-            (json!({"selector": labels, "rung": "Recreate"}), vec!["spec.rung"]),
+            (json!({"selector": labels, "rung": "Recreate"}), vec![]),
+            (json!({"selector": labels, "rung": "Rollback"}), vec!["spec.rung"]),
+            (json!({"selector": labels, "workload": {"name": "l/job/train"}}), vec![]),
+            (json!({"podName": "web", "workload": {"name": "l/pods"}}), vec!["spec.workload"]),
             (json!({"selector": {}}), vec!["spec.selector"]),
             (
                 json!({"selector": {"matchLabels": {"job": "a b"}}}),
@@ -241,7 +269,7 @@ mod tests {
             (json!({"podName": "web", "memberOf": "train"}), vec![]),
             (json!({"podName": "web", "memberOf": "A b"}), vec!["spec.memberOf"]),
             (
-                json!({"podName": "web", "memberOf": "train", "rung": "Recreate"}),
+                json!({"podName": "web", "memberOf": "train", "rung": "Rollback"}),
                 vec!["spec.memberOf"],
             ),
         ] {

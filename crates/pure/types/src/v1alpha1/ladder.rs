@@ -58,7 +58,12 @@ impl RestartLadder {
 /// What a ladder tries, on which pods.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "dev.rekindle.v1alpha1.RestartLadderSpec", extend("required" = ["selector", "rungs"]))]
+#[schemars(rename = "dev.rekindle.v1alpha1.RestartLadderSpec", extend("required" = ["selector", "rungs"]), extend("x-kubernetes-validations" = [
+    {"rule": schema_rules::GROUP_ROLLBACK_RULE, "message": schema_rules::GROUP_ROLLBACK_MESSAGE,
+      "fieldPath": ".rungs", "reason": "FieldValueForbidden"},
+    {"rule": schema_rules::GROUP_FAIL_RULE, "message": schema_rules::GROUP_FAIL_MESSAGE,
+      "fieldPath": ".onExhausted", "reason": "FieldValueForbidden"}
+]))]
 pub struct RestartLadderSpec {
     /// The pods, in the ladder's own namespace. It may not be empty: a ladder never selects
     /// everything by mistake. When several ladders select a pod, the oldest counts, then the first
@@ -70,6 +75,11 @@ pub struct RestartLadderSpec {
         {"rule": schema_rules::SELECTOR_RULE, "message": schema_rules::SELECTOR_MESSAGE, "reason": "FieldValueRequired"}
     ]))]
     pub selector: LabelSelector,
+    /// What fails and is restarted as one: each pod by itself, or all pods of a workload that the
+    /// selector matches. Default Pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = LadderScope::default()))]
+    pub scope: Option<LadderScope>,
     /// Attempts count inside this window, and running stably this long clears them. A duration such
     /// as 90s, 10m or 1h30m. Default 10m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,6 +106,24 @@ pub struct RestartLadderSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = OnExhausted::default()))]
     pub on_exhausted: Option<OnExhausted>,
+}
+
+impl RestartLadderSpec {
+    /// What fails and is restarted as one, by default where it is not said.
+    pub fn scope(&self) -> LadderScope {
+        self.scope.unwrap_or_default()
+    }
+}
+
+/// What fails and is restarted as one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "dev.rekindle.v1alpha1.LadderScope")]
+pub enum LadderScope {
+    /// Each pod has a ledger of its own.
+    #[default]
+    Pod,
+    /// The pods of one workload share a ledger. One that fails makes the ladder restart all.
+    Group,
 }
 
 /// One rung with its attempts.

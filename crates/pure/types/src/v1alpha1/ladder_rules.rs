@@ -2,7 +2,10 @@
 //! server may know less, and then whoever acts by the ladder has to say what is wrong with it. So
 //! the rules stand here once, for both.
 
-use super::{EmptyDirPolicy, LadderBudget, LadderRung, RestartLadderSpec, Rung};
+use super::schema_rules::{GROUP_FAIL_MESSAGE, GROUP_ROLLBACK_MESSAGE};
+use super::{
+    EmptyDirPolicy, LadderBudget, LadderRung, LadderScope, OnExhausted, RestartLadderSpec, Rung,
+};
 use crate::backoff::ends_within;
 use crate::validation::{FieldError, Path, numbers, selector};
 use crate::{TickDuration, labels, span};
@@ -36,8 +39,26 @@ impl RestartLadderSpec {
             errors.extend(selector::check(&self.selector, &field.child("selector")));
         }
         errors.extend(self.climb_faults());
+        errors.extend(self.group_faults(&field));
         if let Some(budget) = &self.budget {
             errors.extend(budget_faults(budget, &field.child("budget")));
+        }
+        errors
+    }
+
+    /// What a ladder for groups may not ask for.
+    fn group_faults(&self, field: &Path) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        match self.scope() {
+            LadderScope::Pod => return errors,
+            LadderScope::Group => {}
+        }
+        if let Some(index) = self.rungs.iter().position(|rung| rung.rung == Rung::Rollback) {
+            let field = field.child("rungs").index(index).child("rung");
+            errors.push(FieldError::forbidden(field, GROUP_ROLLBACK_MESSAGE));
+        }
+        if self.on_exhausted == Some(OnExhausted::Fail) {
+            errors.push(FieldError::forbidden(field.child("onExhausted"), GROUP_FAIL_MESSAGE));
         }
         errors
     }

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Objec
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{RestartOutcome, Rung, api_object};
+use super::{LadderScope, RestartOutcome, Rung, api_object};
 use crate::Tick;
 
 /// RestartLedger is written by Rekindle, one per workload identity: a pod's place on the ladder and
@@ -46,6 +46,10 @@ pub struct RestartLedgerSpec {
     /// Its UID.
     #[serde(default, rename = "podUID")]
     pub pod_uid: String,
+    /// Group: the ledger is of the pods of a workload. `podName` is LADDER/KIND/NAME of that, or
+    /// LADDER/pods for pods without a controller, and `podUID` is its UID, or the ladder's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<LadderScope>,
 }
 
 /// The history itself.
@@ -87,6 +91,10 @@ pub struct RestartLedgerStatus {
     /// The failures seen of each container: how far its restartCount was accounted for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Vec<ObservedContainer>>,
+    /// Of a group: its pods, by name, and what happened to each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 500))]
+    pub members: Option<Vec<LedgerMember>>,
     /// The PodRestart that `excusedAttempt` was noted for last: it is noted once, before the
     /// restart begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -180,6 +188,20 @@ pub enum HoldReason {
 }
 
 impl RestartLedger {
+    /// Whether it is of the pods of a workload.
+    pub fn is_of_group(&self) -> bool {
+        match self.spec.scope {
+            Some(LadderScope::Group) => true,
+            Some(LadderScope::Pod) | None => false,
+        }
+    }
+
+    /// What is known of the pod with this UID, when it is of a group.
+    pub fn member(&self, pod_uid: &str) -> Option<&LedgerMember> {
+        let members = self.status.iter().flat_map(|status| status.members.iter().flatten());
+        { members }.find(|member| member.pod_uid == pod_uid)
+    }
+
     /// When something was decided last, as far as it is remembered.
     pub fn last_decided(&self) -> Option<Tick> {
         let decisions = self.status.iter().flat_map(|status| status.decisions.iter().flatten());
@@ -233,6 +255,30 @@ pub struct RungAttempts {
     pub rung: Rung,
     /// When each attempt inside the window was decided, oldest first.
     pub at: Vec<MicroTime>,
+}
+
+/// One pod of a group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "dev.rekindle.v1alpha1.LedgerMember")]
+pub struct LedgerMember {
+    /// The pod.
+    pub pod_name: String,
+    /// Its UID: a later pod of that name is counted anew.
+    #[serde(rename = "podUID")]
+    pub pod_uid: String,
+    /// The failures of its containers that were counted.
+    #[serde(default)]
+    pub failures: u64,
+    /// When one was counted last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_at: Option<MicroTime>,
+    /// What that was, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// As `observed` of a single pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Vec<ObservedContainer>>,
 }
 
 /// How far a container's failures were accounted for.

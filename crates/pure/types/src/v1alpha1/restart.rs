@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::{Tick, TickDuration};
 
 use super::{
-    CarriedOutBy, EmptyDirPolicy, GroupRestart, PodRestartStep, Rung, RuntimeRestart, api_object,
-    fast_restart, schema_rules,
+    CarriedOutBy, EmptyDirPolicy, GroupRestart, PodRestartStep, RestartWorkload, Rung,
+    RuntimeRestart, api_object, fast_restart, schema_rules,
 };
 
 /// PodRestart asks for one restart of one pod, or of the pods that a selector matches as one. A
@@ -113,6 +113,8 @@ impl PodRestart {
       "fieldPath": ".rung", "reason": "FieldValueInvalid"},
     {"rule": schema_rules::MEMBER_RULE, "message": schema_rules::MEMBER_MESSAGE,
       "fieldPath": ".memberOf", "reason": "FieldValueForbidden"},
+    {"rule": schema_rules::WORKLOAD_RULE, "message": schema_rules::WORKLOAD_MESSAGE,
+      "fieldPath": ".workload", "reason": "FieldValueForbidden"},
     {"rule": schema_rules::EMPTY_DIRS_RULE, "message": schema_rules::EMPTY_DIRS_MESSAGE,
       "fieldPath": ".emptyDirs", "reason": "FieldValueForbidden"},
     {"rule": schema_rules::CONTAINER_RULE, "message": schema_rules::CONTAINER_MESSAGE,
@@ -132,14 +134,19 @@ pub struct PodRestartSpec {
     #[serde(default, rename = "podUID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub pod_uid: Option<String>,
-    /// Restarts the pods of the namespace that have these labels as one, in place: all stop before
-    /// any starts. The pods are those that it matches when the request is taken up, at most 500. It
-    /// may not be empty. Rungs Containers and Pod.
+    /// Restarts the pods of the namespace that have these labels as one: on the rungs Containers
+    /// and Pod all stop before any starts, on Recreate and Reschedule all are evicted together. The
+    /// pods are those that it matches when the request is taken up, at most 500. It may not be
+    /// empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"), extend("x-kubernetes-validations" = [
         {"rule": schema_rules::SELECTOR_RULE, "message": schema_rules::GROUP_SELECTOR_MESSAGE, "reason": "FieldValueRequired"}
     ]))]
     pub selector: Option<LabelSelector>,
+    /// Of a group: only those of the selected pods that belong to this workload. A ladder of scope
+    /// Group sets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<RestartWorkload>,
     /// Of a request that the controller made: the PodRestart of the group that the pod is a member
     /// of. The pod is held back after it has stopped until all members have.
     #[serde(default, skip_serializing_if = "Option::is_none")]

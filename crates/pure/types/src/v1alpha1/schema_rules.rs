@@ -37,18 +37,34 @@ pub(super) const TARGET_MESSAGE: &str = "set either podName or selector";
 pub(super) const GROUP_UID_RULE: &str = "!has(self.podUID) || !has(self.selector)";
 /// What it says.
 pub(super) const GROUP_UID_MESSAGE: &str = "may not be set together with selector";
-/// The rungs of groups: on others not all of a pod stops in place.
+/// The rungs of groups: a container's own restart and a Deployment's rollback are of no group.
 pub(super) const GROUP_RUNG_RULE: &str = "!has(self.selector) || !has(self.rung) || \
-    self.rung == 'Containers' || self.rung == 'Pod'";
+    !(self.rung in ['Container', 'Rollback'])";
 /// What it says.
 pub(super) const GROUP_RUNG_MESSAGE: &str =
-    "the pods of a group restart as one on the rungs Containers and Pod only";
+    "the pods of a group restart as one on the rungs Containers, Pod, Recreate and Reschedule only";
 /// Of the request of a member: it is for one pod, on the same rungs.
 pub(super) const MEMBER_RULE: &str = "!has(self.memberOf) || (!has(self.selector) && \
-    (!has(self.rung) || self.rung == 'Containers' || self.rung == 'Pod'))";
+    (!has(self.rung) || !(self.rung in ['Container', 'Rollback'])))";
 /// What it says.
 pub(super) const MEMBER_MESSAGE: &str =
-    "may only be set for one pod, on the rungs Containers and Pod";
+    "may only be set for one pod, on the rungs Containers, Pod, Recreate and Reschedule";
+/// A workload narrows the selector of a group.
+pub(super) const WORKLOAD_RULE: &str = "!has(self.workload) || has(self.selector)";
+/// What it says.
+pub(super) const WORKLOAD_MESSAGE: &str = "may only be set together with selector";
+
+/// A ladder for groups: the pods of one may be of two revisions.
+pub(super) const GROUP_ROLLBACK_RULE: &str = "!has(self.scope) || self.scope != 'Group' || \
+    self.rungs.all(step, step.rung != 'Rollback')";
+/// What it says.
+pub(super) const GROUP_ROLLBACK_MESSAGE: &str =
+    "the rung Rollback is not for scope Group: use a ladder of scope Pod for it";
+/// The same: pods that end as Failed are made again one by one.
+pub(super) const GROUP_FAIL_RULE: &str = "!has(self.scope) || self.scope != 'Group' || \
+    !has(self.onExhausted) || self.onExhausted != 'Fail'";
+/// What it says.
+pub(super) const GROUP_FAIL_MESSAGE: &str = "Fail is not for scope Group: use Hold";
 
 /// The order of the rungs. They are at most six and none stands twice, so that each has to be
 /// compared with the next; all pairs would be beyond what a server lets an expression cost.

@@ -64,7 +64,7 @@ fn request(args: &Restart, namespace: &str) -> anyhow::Result<PodRestart> {
     let spec = PodRestartSpec { selector: Some(selector), ..spec_of(args) };
     if !is_rung_of_groups(spec.rung()) {
         bail!(
-            "pods are restarted together on the rungs pod and containers only: leave --rung or --together out"
+            "no pods are restarted together on the rungs container and rollback: leave --rung or --together out"
         );
     }
     let metadata = ObjectMeta {
@@ -118,12 +118,12 @@ mod tests {
     fn what_cannot_be_restarted_together_is_refused_with_what_to_give() {
         for (line, says) in [
             (
-                vec!["--together", "-l", "job=train", "--rung", "recreate"],
-                "rungs pod and containers only",
+                vec!["--together", "-l", "job=train", "--rung", "rollback"],
+                "rungs container and rollback",
             ),
             (
                 vec!["--together", "-l", "job=train", "--rung", "container"],
-                "rungs pod and containers only",
+                "rungs container and rollback",
             ),
             (vec!["--together", "-l", "job>3"], "> and < are for lists only"),
             (vec!["--together", "-l", "job in"], "-l job in:"),

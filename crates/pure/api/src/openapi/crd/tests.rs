@@ -332,7 +332,7 @@ fn the_defaults_of_the_schema_are_those_of_our_server() {
             "restartladders",
             "RestartLadder",
             json!({"selector": {"matchLabels": {"a": "b"}}, "rungs": [{"rung": "Pod"}]}),
-            vec![".spec.window", ".spec.onExhausted"],
+            vec![".spec.window", ".spec.onExhausted", ".spec.scope"],
         ),
         ("podrestarts", "PodRestart", json!({"podName": "web-0"}), vec![".spec.rung"]),
     ] {

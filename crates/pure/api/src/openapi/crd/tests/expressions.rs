@@ -162,12 +162,15 @@ fn every_expression_is_one_and_is_known_here() {
     assert_eq!(
         at,
         [
+            "restartladders.spec",
+            "restartladders.spec",
             "restartladders.spec.rungs",
             "restartladders.spec.rungs[]",
             "restartladders.spec.rungs[]",
             "restartladders.spec.rungs[].avoidNodeFor",
             "restartladders.spec.selector",
             "restartladders.spec.window",
+            "podrestarts.spec",
             "podrestarts.spec",
             "podrestarts.spec",
             "podrestarts.spec",
@@ -234,6 +237,43 @@ fn a_request_is_for_one_pod_or_for_a_group() {
     }
     let fields = ["containerName", "memberOf", "podName", "podUID", "rung", "selector"];
     assert_eq!(tried, fields.map(|field| format!(".spec.{field}")).into());
+}
+
+#[test]
+fn only_a_group_is_of_a_workload() {
+    let schema = schema("podrestarts");
+    let workload = json!({"name": "keep/job/train", "uid": "1"});
+    for (spec, may_be) in [
+        (json!({"podName": "web-0", "workload": workload}), false),
+        (json!({"selector": {"matchLabels": {"job": "train"}}, "workload": workload}), true),
+    ] {
+        let object = json!({"metadata": {"name": "again"}, "spec": spec});
+        assert_eq!(agree::<PodRestart>(&schema, &object).is_empty(), may_be, "{object}");
+    }
+}
+
+#[test]
+fn a_ladder_for_groups_has_no_rollback_and_fails_no_pods() {
+    let schema = schema("restartladders");
+    for scope in [None, Some("Pod"), Some("Group")] {
+        for rung in Rung::ALL {
+            for on_exhausted in [None, Some("Hold"), Some("Fail")] {
+                let mut spec = json!({"rungs": [{"rung": rung}]});
+                for (field, value) in [("scope", scope), ("onExhausted", on_exhausted)] {
+                    if let Some(value) = value {
+                        spec[field] = json!(value);
+                    }
+                }
+                let object = ladder(spec);
+                let typed: RestartLadder = serde_json::from_value(object.clone()).unwrap();
+                let may_not = rung == Rung::Rollback || on_exhausted == Some("Fail");
+                let is_refused = scope == Some("Group") && may_not;
+                assert_eq!(!typed.validate().is_empty(), is_refused, "{object}");
+                // a rule names the list, ours the rung in it
+                assert_eq!(!by_rules(&schema, &object, None).is_empty(), is_refused, "{object}");
+            }
+        }
+    }
 }
 
 #[test]
