@@ -14,8 +14,8 @@
 //! the group ends as Failed. So it does when the deadline passes before all have stopped. What had
 //! stopped is started again by the same write.
 //!
-//! Members that are replaced (Recreate, Reschedule) are evicted together, each as its budget allows.
-//! What makes a new pod waits for no group, so there is no barrier.
+//! Members that are replaced (Recreate, Reschedule) are evicted together, each as its budget
+//! allows. What makes a new pod waits for no group, so there is no barrier.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
