@@ -44,6 +44,31 @@ impl CampaignGenerator {
             self.images(campaign);
         }
         self.ladders(campaign);
+        if self.once_in(4) {
+            self.group_ladders(campaign);
+        }
+    }
+
+    /// Some ladders decide for all pods of a workload as one, from the start or from a moment on.
+    fn group_ladders(&mut self, campaign: &mut Campaign) {
+        for place in 0..campaign.objects.len() {
+            if campaign.objects[place]["kind"] != "RestartLadder" || self.once_in(3) {
+                continue;
+            }
+            let mut ladder = campaign.objects[place].clone();
+            let spec = &mut ladder["spec"];
+            spec["scope"] = json!("Group");
+            // what no such ladder may ask for
+            spec["onExhausted"] = json!("Hold");
+            if let Some(rungs) = spec["rungs"].as_array_mut() {
+                rungs.retain(|rung| rung["rung"] != json!(Rung::Rollback));
+            }
+            if self.once_in(3) {
+                self.asked(campaign, WorldEvent::User(WorldChange::Apply(ladder)));
+            } else {
+                campaign.objects[place] = ladder;
+            }
+        }
     }
 
     /// While rungs are climbed, ladders get other rungs and budgets, take pods over from one

@@ -31,6 +31,15 @@ fn every_promise_holds_under_faults_and_everything_comes_to_rest_after_them() {
 }
 
 #[test]
+fn every_promise_holds_where_ladders_decide_for_groups() {
+    for seed in [2049, 2054, 2063] {
+        let campaign = Campaign::of_seed(seed);
+        assert!(campaign.objects.iter().any(|object| object["spec"]["scope"] == "Group"), "{seed}");
+        passes(&campaign);
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_trace_under_faults() {
     let play = |seed| passes(&Campaign::of_seed(seed));
     assert_eq!(play(7), play(7));
