@@ -74,7 +74,9 @@ pub(crate) fn refusal(
         (LadderMode::Act, CarriedOutBy::Node) => match context.view.pod(&pod_of(restart)) {
             None => format!("there is no pod {}", restart.spec.pod_name),
             Some(pod) if pods::node(pod).is_none() => {
-                format!("the pod has no node yet, so there is nothing that rung {rung} could restart")
+                format!(
+                    "the pod has no node yet, so there is nothing that rung {rung} could restart"
+                )
             }
             Some(_) => format!(
                 "the pod's node has no agent for rung {rung}: ask for Recreate, Reschedule or Rollback"
