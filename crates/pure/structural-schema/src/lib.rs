@@ -35,10 +35,12 @@ mod value_rules;
 use std::collections::BTreeMap;
 
 pub use cel::authorizer::{AccessAnswer, AccessQuery, Authorizer};
+pub use cel::device_selector::{DeviceSelectorError, check_device_selector};
 pub use cel::policy::{
     ExpressionFailure, ExpressionPlace, ExpressionResult, POLICY_COST_MAX, PolicyEvaluation,
     PolicyExpression, PolicyInput, PolicyNames, PolicyVariables, PolicyWork, is_variable_name,
 };
+pub use cel::semver::is_semantic_version;
 pub use compile::SchemaCompileError;
 pub use definition::{DefinitionSchema, FieldPathError, check_definition_schema, type_of_field};
 use serde_json::Value;

@@ -205,7 +205,7 @@ impl PolicyExpression {
 }
 
 /// A type as upstream names it where it names types of results.
-fn type_in_words(cel_type: &CelType) -> String {
+pub(super) fn type_in_words(cel_type: &CelType) -> String {
     match cel_type {
         CelType::Null => "null_type".to_owned(),
         CelType::Duration(_) => "google.protobuf.Duration".to_owned(),
@@ -364,7 +364,7 @@ fn failure(problem: EvalError) -> ExpressionFailure {
     })
 }
 
-fn object_type(fields: impl IntoIterator<Item = (&'static str, CelType)>) -> CelType {
+pub(super) fn object_type(fields: impl IntoIterator<Item = (&'static str, CelType)>) -> CelType {
     let fields = fields.into_iter().map(|(name, cel_type)| (name.to_owned(), cel_type));
     CelType::Object(Arc::new(fields.collect()))
 }

@@ -2,6 +2,11 @@
 
 use std::{cmp::Ordering, fmt};
 
+/// Whether a text is a version with all its parts.
+pub fn is_semantic_version(text: &str) -> bool {
+    CelSemver::parse(text, false).is_some()
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CelSemver {
     pub(super) major: u64,
