@@ -292,6 +292,10 @@ fn shared(kind: ResourceKind, object: Arc<dyn AnyObject>) -> Option<ViewObject> 
         | ResourceKind::LimitRange
         | ResourceKind::Ingress
         | ResourceKind::CsiStorageCapacity
+        | ResourceKind::ResourceClaim
+        | ResourceKind::ResourceClaimTemplate
+        | ResourceKind::DeviceClass
+        | ResourceKind::ResourceSlice
         | ResourceKind::IngressClass
         | ResourceKind::RuntimeClass
         | ResourceKind::CsiDriver

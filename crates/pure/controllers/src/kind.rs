@@ -67,6 +67,10 @@ pub enum ResourceKind {
     Ingress,
     /// storage.k8s.io/v1 CSIStorageCapacity.
     CsiStorageCapacity,
+    /// resource.k8s.io/v1 ResourceClaim.
+    ResourceClaim,
+    /// resource.k8s.io/v1 ResourceClaimTemplate.
+    ResourceClaimTemplate,
     /// coordination.k8s.io/v1 Lease.
     Lease,
     /// v1 Event.
@@ -99,6 +103,10 @@ pub enum ResourceKind {
     VolumeAttachment,
     /// storage.k8s.io/v1 VolumeAttributesClass.
     VolumeAttributesClass,
+    /// resource.k8s.io/v1 DeviceClass.
+    DeviceClass,
+    /// resource.k8s.io/v1 ResourceSlice.
+    ResourceSlice,
     /// flowcontrol.apiserver.k8s.io/v1 PriorityLevelConfiguration.
     PriorityLevelConfiguration,
     /// flowcontrol.apiserver.k8s.io/v1 FlowSchema.
@@ -170,7 +178,7 @@ pub enum ViewDetail {
 impl ResourceKind {
     /// Every built-in kind, in the order in which a namespace is emptied: owners before what they
     /// own, so that nothing is made again in between.
-    pub const ALL: [ResourceKind; 57] = [
+    pub const ALL: [ResourceKind; 61] = [
         ResourceKind::HorizontalPodAutoscaler,
         ResourceKind::Deployment,
         ResourceKind::DaemonSet,
@@ -199,6 +207,8 @@ impl ResourceKind {
         ResourceKind::ResourceQuota,
         ResourceKind::Ingress,
         ResourceKind::CsiStorageCapacity,
+        ResourceKind::ResourceClaim,
+        ResourceKind::ResourceClaimTemplate,
         ResourceKind::Lease,
         ResourceKind::Event,
         ResourceKind::NetworkPolicy,
@@ -215,6 +225,8 @@ impl ResourceKind {
         ResourceKind::CsiNode,
         ResourceKind::VolumeAttachment,
         ResourceKind::VolumeAttributesClass,
+        ResourceKind::DeviceClass,
+        ResourceKind::ResourceSlice,
         ResourceKind::PriorityLevelConfiguration,
         ResourceKind::FlowSchema,
         ResourceKind::ValidatingAdmissionPolicy,
@@ -328,6 +340,20 @@ impl ResourceKind {
                 "csistoragecapacities",
                 Metadata,
             ),
+            ResourceKind::ResourceClaim => {
+                namespaced("ResourceClaim", "resource.k8s.io", "v1", "resourceclaims", Metadata)
+            }
+            ResourceKind::ResourceClaimTemplate => namespaced(
+                "ResourceClaimTemplate",
+                "resource.k8s.io",
+                "v1",
+                "resourceclaimtemplates",
+                Metadata,
+            ),
+            ResourceKind::DeviceClass => stored("DeviceClass", "resource.k8s.io", "deviceclasses"),
+            ResourceKind::ResourceSlice => {
+                stored("ResourceSlice", "resource.k8s.io", "resourceslices")
+            }
             ResourceKind::IngressClass => {
                 stored("IngressClass", "networking.k8s.io", "ingressclasses")
             }

@@ -32,6 +32,9 @@ use k8s_openapi::api::networking::v1::{
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::api::resource::v1::{
+    DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
+};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{
     CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
@@ -260,6 +263,7 @@ object_json!(
     CronJob,
     DaemonSet,
     Deployment,
+    DeviceClass,
     EndpointSlice,
     Endpoints,
     Event,
@@ -296,7 +300,10 @@ object_json!(
     PriorityClass,
     ReplicaSet,
     ReplicationController,
+    ResourceClaim,
+    ResourceClaimTemplate,
     ResourceQuota,
+    ResourceSlice,
     RestartLadder,
     RestartLedger,
     Role,

@@ -27,6 +27,9 @@ use k8s_openapi::api::networking::v1::{
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::api::resource::v1::{
+    DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
+};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{
     CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
@@ -48,6 +51,7 @@ mod custom_resource_definition;
 mod daemon_set;
 mod defaults;
 mod deployment;
+mod dynamic_resources;
 mod endpoint_slice;
 mod endpoints;
 mod event;
@@ -105,6 +109,7 @@ pub fn all() -> Registry {
         .register::<CustomResourceDefinition>()
         .register::<DaemonSet>()
         .register::<Deployment>()
+        .register::<DeviceClass>()
         .register::<EndpointSlice>()
         .register::<Endpoints>()
         .register::<Event>()
@@ -132,7 +137,10 @@ pub fn all() -> Registry {
         .register::<PriorityLevelConfiguration>()
         .register::<ReplicaSet>()
         .register::<ReplicationController>()
+        .register::<ResourceClaim>()
+        .register::<ResourceClaimTemplate>()
         .register::<ResourceQuota>()
+        .register::<ResourceSlice>()
         .register::<RestartLadder>()
         .register::<RestartLedger>()
         .register::<Role>()

@@ -192,7 +192,7 @@ pub(super) fn warnings(template: &PodTemplateSpec) -> Vec<String> {
 }
 
 /// A value as an error shows it.
-pub(super) fn json<T: serde::Serialize>(value: &T) -> String {
+pub(in crate::kinds) fn json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value)
         .expect("labels, selectors and templates have text keys, so JSON can hold them")
 }

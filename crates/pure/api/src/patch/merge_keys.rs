@@ -374,6 +374,21 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ("io.k8s.api.networking.v1.Ingress", &[object("metadata", META)]),
     ("io.k8s.api.networking.v1.IngressClass", &[object("metadata", META)]),
     ("io.k8s.api.node.v1.RuntimeClass", &[object("metadata", META)]),
+    ("io.k8s.api.resource.v1.DeviceClass", &[object("metadata", META)]),
+    (
+        "io.k8s.api.resource.v1.ResourceClaim",
+        &[object("metadata", META), object("status", "io.k8s.api.resource.v1.ResourceClaimStatus")],
+    ),
+    ("io.k8s.api.resource.v1.ResourceClaimStatus", &[keyed("reservedFor", &["uid"])]),
+    (
+        "io.k8s.api.resource.v1.ResourceClaimTemplate",
+        &[
+            object("metadata", META),
+            object("spec", "io.k8s.api.resource.v1.ResourceClaimTemplateSpec"),
+        ],
+    ),
+    ("io.k8s.api.resource.v1.ResourceClaimTemplateSpec", &[object("metadata", META)]),
+    ("io.k8s.api.resource.v1.ResourceSlice", &[object("metadata", META)]),
     ("io.k8s.api.storage.v1.CSIDriver", &[object("metadata", META)]),
     (
         "io.k8s.api.storage.v1.CSINode",

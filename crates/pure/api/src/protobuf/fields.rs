@@ -38,7 +38,7 @@ pub(crate) enum ZeroMeaning {
 }
 
 /// The groups that have messages, and the packages of these.
-const PACKAGES: [(&str, &str); 20] = [
+const PACKAGES: [(&str, &str); 21] = [
     ("", "core"),
     ("admissionregistration.k8s.io", "admissionregistration"),
     ("apiregistration.k8s.io", "apiregistration"),
@@ -57,6 +57,7 @@ const PACKAGES: [(&str, &str); 20] = [
     ("node.k8s.io", "node"),
     ("policy", "policy"),
     ("rbac.authorization.k8s.io", "rbac"),
+    ("resource.k8s.io", "resource"),
     ("scheduling.k8s.io", "scheduling"),
     ("storage.k8s.io", "storage"),
 ];

@@ -217,7 +217,7 @@ fn shows_deleted(entry: &KindEntry) -> bool {
                 | "Service"
                 | "ServiceAccount"
         ),
-        "storage.k8s.io" => true,
+        "resource.k8s.io" | "storage.k8s.io" => true,
         _ => false,
     }
 }

@@ -133,6 +133,10 @@ pub fn object_from_json(kind: ResourceKind, json: &[u8]) -> Result<ViewObject, E
         | ResourceKind::LimitRange
         | ResourceKind::Ingress
         | ResourceKind::CsiStorageCapacity
+        | ResourceKind::ResourceClaim
+        | ResourceKind::ResourceClaimTemplate
+        | ResourceKind::DeviceClass
+        | ResourceKind::ResourceSlice
         | ResourceKind::IngressClass
         | ResourceKind::RuntimeClass
         | ResourceKind::CsiDriver

@@ -84,6 +84,8 @@ pub fn cluster_role_bindings() -> Vec<ClusterRoleBinding> {
     ]
 }
 
+/// The group of claims of devices.
+const DEVICES: &str = "resource.k8s.io";
 const DISCOVERY: &[&str] = &[
     "/api",
     "/api/*",
@@ -213,6 +215,7 @@ fn edit() -> Vec<PolicyRule> {
         rule(WRITE, "policy", &["poddisruptionbudgets"]),
         rule(WRITE, "networking.k8s.io", &["ingresses", "networkpolicies"]),
         rule(READ_WRITE, "coordination.k8s.io", &["leases"]),
+        rule(WRITE, DEVICES, &["resourceclaims", "resourceclaimtemplates"]),
         rule(WRITE, "rekindle.dev", &["podrestarts", "restartladders"]),
     ]
 }
@@ -280,6 +283,7 @@ fn view_workloads() -> Vec<PolicyRule> {
         rule(READ, "batch", &["cronjobs", "cronjobs/status", "jobs", "jobs/status"]),
         rule(READ, "policy", &["poddisruptionbudgets", "poddisruptionbudgets/status"]),
         rule(READ, "networking.k8s.io", &["ingresses", "ingresses/status", "networkpolicies"]),
+        rule(READ, DEVICES, &["resourceclaims", "resourceclaims/status", "resourceclaimtemplates"]),
         rule(
             READ,
             "rekindle.dev",

@@ -145,7 +145,7 @@ impl ApiKind for CSIDriver {
 const PERIOD_SECONDS_MIN: i64 = 10;
 
 /// The error of a field that never changes.
-pub(super) fn fixed(field: &Path, value: &impl serde::Serialize) -> FieldError {
+pub(in crate::kinds) fn fixed(field: &Path, value: &impl serde::Serialize) -> FieldError {
     FieldError {
         field: field.into(),
         problem: FieldProblem::Invalid(crate::kinds::template::json(value)),

@@ -41,7 +41,7 @@ fn not_done_here(field: &Path, why: &str) -> String {
 }
 
 /// The warning of a kind that has no controller here.
-fn stored_only(kind: &str, why: &str) -> Vec<String> {
+pub(in crate::kinds) fn stored_only(kind: &str, why: &str) -> Vec<String> {
     vec![format!("a {kind} is stored only: {why}")]
 }
 

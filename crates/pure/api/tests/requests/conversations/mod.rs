@@ -72,6 +72,11 @@ fn fields_of_each_kind_are_owned_as_recorded() {
     play("ownership", include_str!("ownership.json"));
 }
 
+#[test]
+fn kinds_of_devices_are_as_recorded() {
+    play("devices", include_str!("devices.json"));
+}
+
 /// Plays an area, prints what differs, and compares what is unequal with the list.
 fn play(area: &str, recorded: &str) {
     let cases: Vec<RecordedCase> = serde_json::from_str(recorded).unwrap();

@@ -17,7 +17,7 @@ const POD_NAME_BYTES_MAX: usize = 253;
 pub(super) fn template(template: &PersistentVolumeClaimTemplate, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if let Some(meta) = &template.metadata {
-        errors.extend(metadata(meta, &field.child("metadata")));
+        errors.extend(template_metadata(meta, &field.child("metadata")));
     }
     errors.extend(claim_errors(&template.spec, &field.child("spec")));
     errors
@@ -25,7 +25,7 @@ pub(super) fn template(template: &PersistentVolumeClaimTemplate, field: &Path) -
 
 /// Labels and annotations are copied. All else of the claim follows from the pod, so it may not be
 /// given.
-fn metadata(meta: &ObjectMeta, field: &Path) -> Vec<FieldError> {
+pub(crate) fn template_metadata(meta: &ObjectMeta, field: &Path) -> Vec<FieldError> {
     let mut errors = labels::annotations(meta.annotations.as_ref(), &field.child("annotations"));
     errors.extend(labels::labels(meta.labels.as_ref(), &field.child("labels")));
     let given = meta.to_value();
