@@ -55,7 +55,7 @@ const ARROWS: [(&str, &[&str]); 34] = [
     ("api-server", &["types", "audit", "flow-control", "metrics", "store", "api"]),
     ("runtime", &["types", "shim"]),
     ("reconcile", &["types", "metrics", "controllers", "ladder"]),
-    ("operator", &["types", "controllers", "reconcile"]),
+    ("operator", &["types", "metrics", "controllers", "reconcile"]),
     (
         "node",
         &[
