@@ -26,11 +26,16 @@ enum Step {
 }
 
 fn resolved<'a>(schema: &'a Value, schemas: &'a Value) -> &'a Value {
-    let target = schema.pointer("/allOf/0/$ref").or_else(|| schema.get("$ref"));
-    match target.and_then(Value::as_str).and_then(|target| target.rsplit('/').next()) {
+    match referred(schema) {
         Some(name) => resolved(&schemas[name], schemas),
         None => schema,
     }
+}
+
+/// The schema that this one stands for, by its name.
+fn referred(schema: &Value) -> Option<&str> {
+    let target = schema.pointer("/allOf/0/$ref").or_else(|| schema.get("$ref"));
+    target.and_then(Value::as_str).and_then(|target| target.rsplit('/').next())
 }
 
 /// The ways to all lists and maps below a schema.
@@ -57,7 +62,7 @@ fn lists(schema: &Value, schemas: &Value, kind: &str, way: &[Step], found: &mut 
 
 /// The entry of this index, unlike the others in each text and number.
 fn sample(schema: &Value, schemas: &Value, index: usize, depth: usize) -> Value {
-    if schema["$ref"].as_str().is_some_and(|name| name.ends_with("resource.Quantity")) {
+    if referred(schema).is_some_and(|name| name.ends_with("resource.Quantity")) {
         return json!(format!("{}", index + 1));
     }
     let schema = resolved(schema, schemas);
