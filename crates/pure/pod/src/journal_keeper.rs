@@ -8,6 +8,7 @@
 //! | a restart delay | at once: it has been waited for |
 //! | the only start of an ephemeral container | at once: it must not be made twice |
 //! | a start that was under way when all was to end | at once: the next agent has to end it |
+//! | that it failed, while the node stops | at once: its number is used, and no status says so |
 //! | health, a failure, limits of a container | with the next action: until then runtime and status tell the same |
 //! | an added container | with the next action |
 //! | the rest | with the next journal: the runtime tells it too, or it follows from it |
@@ -205,7 +206,8 @@ impl JournalKeeper {
             };
             let container = containers.find(name)?;
             // what ran when the node began to stop was no start that was under way
-            let ran = self.left.as_ref().is_some_and(|left| left.ran.contains(name));
+            let left = self.left.as_ref();
+            let ran = left.is_some_and(|left| left.ran.contains(name));
             let is_to_end = context.is_recorded_to_halt() && !ran;
             let of_start = || match container.role() {
                 RoleInPod::Ephemeral => Some(WriteUrgency::AtOnce),
@@ -213,7 +215,11 @@ impl JournalKeeper {
                     is_to_end.then_some(WriteUrgency::AtOnce)
                 }
             };
+            let is_written =
+                || written.health.is_some_and(|health| health.number == written.number);
             let of_end = || match context.halt() {
+                // it says also that the start was made, which no status does
+                Some(_) if left.is_some() && !ran && !is_written() => WriteUrgency::AtOnce,
                 Some(_) => WriteUrgency::WithNextAction,
                 None => WriteUrgency::AtOnce,
             };

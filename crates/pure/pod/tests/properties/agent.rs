@@ -219,3 +219,27 @@ fn how_a_restart_ended_stays_when_the_agent_dies_while_it_tells_that_the_pod_is_
     happen(&mut world, &Happening::AgentCrash);
     heal(&mut world); // which checks that what was told of a restart does not change
 }
+
+/// Found by the property of the lost journal, once in some 20,000 runs: a start that was under way
+/// when the node began to stop fails, and the machine goes down before the other containers have
+/// ended. The next agent gave out the number of the start that had failed again.
+#[test]
+fn a_start_that_fails_while_the_node_stops_has_used_its_number() {
+    let shape = Shape { policy: "Always", inits: 0, sidecars: 0, regular: 2, care: Care::None };
+    let mut world = play(shape.pod(), &[]);
+    heal(&mut world);
+    let happenings = [
+        Happening::Exit(0, ExitStatus::Code { code: 0 }),
+        Happening::PollAll,
+        Happening::NodeStops(0),
+        Happening::PollAll,
+        Happening::ExitUnseen(0),
+        Happening::Fail(0),
+        Happening::Reboot,
+    ];
+    for happening in &happenings {
+        happen(&mut world, happening);
+    }
+    heal(&mut world); // which checks the number of each start
+    check_rest(&world, End::NotAsked);
+}
