@@ -33,7 +33,7 @@ enum LoopWake {
 impl OperatorLoop {
     /// Which says in each write in which term it is made, if it is elected.
     pub(crate) fn new(parts: OperatorParts, in_term: Option<LeaderTerm>) -> Self {
-        let OperatorParts { client, clock, role, limits, nodes, figures, leadership: _ } = parts;
+        let OperatorParts { client, clock, role, limits, nodes, figures } = parts;
         let writer = PlanWriter::new(client.clone());
         let feed = WatchFeed::start(&client, &role);
         let is_guest = matches!(role, PlannerRole::Cluster(_));

@@ -1,17 +1,17 @@
 //! Whether this process leads, for probes and for monitoring.
 
-use std::sync::atomic::{AtomicU8, Ordering};
-
 use rekindle_metrics::{MetricKind, MetricsSource, Text};
+use tokio::sync::watch;
 
 /// What a candidate knows of its Lease. Set by the one that runs, read by monitoring.
 #[derive(Debug, Default)]
-pub struct Leadership(AtomicU8);
+pub struct Leadership(watch::Sender<LeadershipState>);
 
 /// What a candidate does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeadershipState {
     /// It has not learned yet who leads.
+    #[default]
     Undecided,
     /// Another one leads.
     StandsBy,
@@ -22,20 +22,11 @@ pub enum LeadershipState {
 impl Leadership {
     /// What it does now.
     pub fn state(&self) -> LeadershipState {
-        match self.0.load(Ordering::Acquire) {
-            0 => LeadershipState::Undecided,
-            1 => LeadershipState::StandsBy,
-            _ => LeadershipState::Leads,
-        }
+        *self.0.borrow()
     }
 
     pub(crate) fn set(&self, state: LeadershipState) {
-        let number = match state {
-            LeadershipState::Undecided => 0,
-            LeadershipState::StandsBy => 1,
-            LeadershipState::Leads => 2,
-        };
-        self.0.store(number, Ordering::Release);
+        self.0.send_replace(state);
     }
 }
 

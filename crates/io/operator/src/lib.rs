@@ -64,6 +64,13 @@ pub struct OperatorParts {
     pub nodes: NodeLifecycleSettings,
     /// Count what ladders do.
     pub figures: Arc<LadderFigures>,
+}
+
+/// What goes with the operator that is elected.
+#[derive(Clone, Default)]
+pub struct ElectedParts {
+    /// Who hears of exhausted ladders while this process leads.
+    pub webhook: Option<Arc<Webhook>>,
     /// Says whether this process leads.
     pub leadership: Arc<Leadership>,
 }
@@ -82,20 +89,11 @@ pub async fn run(parts: OperatorParts, stop: impl Future<Output = ()>) {
 pub async fn run_elected(
     parts: OperatorParts,
     candidacy: Candidacy,
+    elected: ElectedParts,
     stop: impl Future<Output = ()>,
 ) {
-    run_elected_with(parts, candidacy, None, stop).await;
-}
-
-/// As [`run_elected`]. While this candidate leads, it also tells `webhook` of exhausted ladders.
-pub async fn run_elected_with(
-    parts: OperatorParts,
-    candidacy: Candidacy,
-    webhook: Option<Arc<Webhook>>,
-    stop: impl Future<Output = ()>,
-) {
+    let ElectedParts { webhook, leadership } = elected;
     let (client, clock) = (parts.client.clone(), Arc::clone(&parts.clock));
-    let leadership = Arc::clone(&parts.leadership);
     let act = move |in_term| {
         let notices = webhook.clone().map(|webhook| {
             let (client, clock) = (parts.client.clone(), Arc::clone(&parts.clock));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use rekindle_api::Entropy;
 use rekindle_api_server::{OsEntropy, SystemClock};
-use rekindle_operator::{LadderFigures, OperatorParts};
+use rekindle_operator::{ElectedParts, LadderFigures, OperatorParts};
 
 use crate::args::{ApiAccess, Controllers};
 use crate::background::{event_loop, init_log};
@@ -50,12 +50,11 @@ pub fn run(args: &Controllers) -> anyhow::Result<ExitCode> {
             limits,
             nodes: args.failing.settings(),
             figures: Arc::new(LadderFigures::default()),
-            leadership: Arc::default(),
         };
         let stop = async move {
             signals.next().await;
         };
-        rekindle_operator::run_elected(parts, candidacy, stop).await;
+        rekindle_operator::run_elected(parts, candidacy, ElectedParts::default(), stop).await;
         Ok(ExitCode::SUCCESS)
     })
 }

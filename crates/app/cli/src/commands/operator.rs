@@ -10,8 +10,8 @@ use kube::{Api, Client};
 use rekindle_api_server::SystemClock;
 use rekindle_metrics::{MetricsSource, Text};
 use rekindle_operator::{
-    ClusterLadders, LADDER_LABEL, LADDER_LABEL_ENABLED, LadderFigures, Leadership, LeadershipState,
-    NamespacedName, OperatorParts, PlannerRole, Webhook,
+    ClusterLadders, ElectedParts, LADDER_LABEL, LADDER_LABEL_ENABLED, LadderFigures, Leadership,
+    LeadershipState, NamespacedName, OperatorParts, PlannerRole, Webhook,
 };
 use rekindle_types::v1alpha1::API_VERSION;
 
@@ -66,19 +66,19 @@ pub fn run(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
             limits,
             nodes: Default::default(),
             figures: Arc::new(LadderFigures::default()),
-            leadership: Arc::default(),
         };
+        let elected = ElectedParts { webhook, leadership: Arc::default() };
         if let MetricsAddress::At(addresses) = &args.metrics_bind_address {
             let figures = OperatorFigures {
                 ladders: Arc::clone(&parts.figures),
-                leadership: Arc::clone(&parts.leadership),
+                leadership: Arc::clone(&elected.leadership),
             };
             tokio::spawn(monitoring::listen(addresses, Arc::new(figures)).await?);
         }
         let stop = async move {
             signals.next().await;
         };
-        rekindle_operator::run_elected_with(parts, candidacy, webhook, stop).await;
+        rekindle_operator::run_elected(parts, candidacy, elected, stop).await;
         Ok(ExitCode::SUCCESS)
     })
 }

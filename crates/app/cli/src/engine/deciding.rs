@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use rekindle_operator::{
-    Candidacy, LadderFigures, NodeScaler, OperatorParts, RestartLimits, ScalingSettings, Webhook,
-    no_longer_scaled,
+    Candidacy, ElectedParts, LadderFigures, NodeScaler, OperatorParts, RestartLimits,
+    ScalingSettings, Webhook, no_longer_scaled,
 };
 use tokio::task::JoinSet;
 
@@ -51,9 +51,10 @@ impl DecisionTasks {
             limits,
             nodes: args.failing.settings(),
             figures,
-            leadership: Arc::default(),
         };
-        self.tasks.spawn(rekindle_operator::run_elected(parts, candidacy, phases.stopped()));
+        // `tell` serves the webhook for longer: until the pods have ended
+        let (elected, stopped) = (ElectedParts::default(), phases.stopped());
+        self.tasks.spawn(rekindle_operator::run_elected(parts, candidacy, elected, stopped));
     }
 
     /// Adds and removes nodes from now on, if that is wanted; else what was decided of them before

@@ -14,7 +14,8 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::runtime::watcher::{Config, Event as WatchEvent, watcher};
 use kube::{Api, ResourceExt};
 use rekindle_operator::{
-    Candidacy, ElectionTiming, NamespacedName, NodeScaler, NodeSupply, ScalingSettings, SupplyError,
+    Candidacy, ElectedParts, ElectionTiming, NamespacedName, NodeScaler, NodeSupply,
+    ScalingSettings, SupplyError,
 };
 use rekindle_types::TickDuration;
 use serde_json::json;
@@ -59,8 +60,9 @@ impl Operator {
     fn start(world: &World, identity: &str, timing: ElectionTiming) -> Self {
         let (stop, stopped) = oneshot::channel();
         let stopped = async move { drop(stopped.await) };
+        let (parts, candidacy) = (world.parts(), candidacy(identity, timing));
         let run =
-            rekindle_operator::run_elected(world.parts(), candidacy(identity, timing), stopped);
+            rekindle_operator::run_elected(parts, candidacy, ElectedParts::default(), stopped);
         Self { stop, task: tokio::spawn(run) }
     }
 

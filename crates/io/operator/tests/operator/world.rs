@@ -104,15 +104,7 @@ impl World {
         let figures = Arc::default();
         let dead = async move { dead.notified().await };
         let (nodes, role) = Default::default();
-        let parts = OperatorParts {
-            client,
-            clock,
-            role,
-            limits,
-            nodes,
-            figures,
-            leadership: Arc::default(),
-        };
+        let parts = OperatorParts { client, clock, role, limits, nodes, figures };
         rekindle_operator::run(parts, dead).await;
     }
 
@@ -128,7 +120,6 @@ impl World {
             limits: self.limits,
             nodes: Default::default(),
             figures: Arc::default(),
-            leadership: Arc::default(),
         }
     }
 
