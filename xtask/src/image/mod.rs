@@ -161,6 +161,9 @@ fn needs_a_loader(program: &[u8]) -> bool {
 fn labels() -> anyhow::Result<Vec<(&'static str, String)>> {
     let git = |arguments: &[&str]| -> anyhow::Result<String> {
         let output = Command::new("git").args(arguments).current_dir(tools::root()).output()?;
+        if !output.status.success() {
+            bail!("git {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+        }
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     };
     Ok(vec![
