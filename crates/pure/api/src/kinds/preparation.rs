@@ -74,7 +74,8 @@ macro_rules! updates_of_status {
 }
 pub(crate) use updates_of_status;
 
-/// What an update of the status changes, of a kind whose status has no metadata of its own.
+/// What an update of the status changes, where metadata stays as it is: upstream resets it for this
+/// kind.
 macro_rules! updates_of_status_alone {
     () => {
         fn prepare_part(

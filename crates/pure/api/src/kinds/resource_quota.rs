@@ -20,7 +20,7 @@ use crate::registry::resource::{
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::quantities::{self, ResourceList};
-use crate::validation::{MISTAKES_MAX, Path, invalid_each, items, names, shortened, text};
+use crate::validation::{MISTAKES_MAX, Path, items, resource_names, shortened, text};
 
 /// More entries of scopes are not looked at: there are seven scopes, and each write of a covered
 /// kind asks each entry.
@@ -147,13 +147,9 @@ fn list_errors(list: Option<&ResourceList>, field: &Path) -> Vec<FieldError> {
 }
 
 fn name_errors(name: &str, field: &Path) -> Vec<FieldError> {
-    let mut errors: Vec<FieldError> = invalid_each(field, name, names::qualified(name)).collect();
+    let mut errors = resource_names::any(name, field);
     if name.contains('/') || is_standard_name(name) {
         return errors;
-    }
-    if errors.is_empty() && name != "storage" {
-        let why = "must be a standard resource type or fully qualified";
-        errors.push(FieldError::invalid(field, name, why));
     }
     errors.push(FieldError::invalid(field, name, "must be a standard resource for quota"));
     errors
@@ -162,7 +158,7 @@ fn name_errors(name: &str, field: &Path) -> Vec<FieldError> {
 /// Whether an amount is a number of things, which are not divided.
 fn is_whole_amount(name: &str) -> bool {
     if name.contains('/') {
-        return !name.contains("kubernetes.io/") && !name.starts_with("requests.");
+        return resource_names::is_extended(name);
     }
     match QuotaAmount::of_name(name) {
         Some(

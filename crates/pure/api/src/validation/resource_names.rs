@@ -51,6 +51,12 @@ pub(crate) fn is_native(name: &str) -> bool {
         || name.contains("kubernetes.io/")
 }
 
+/// Whether a resource has a domain that is none of Kubernetes' own (upstream's
+/// `IsExtendedResourceName`, which looks at the form of the name, too).
+pub(crate) fn is_extended(name: &str) -> bool {
+    name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ const RANGES: &str = "/apis/networking.k8s.io/v1/servicecidrs";
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 const WAITS: &str = "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
 
-/// An API whose own range has one address for Services beside five that are given.
+/// An API with a range of its own that has one address for Services beside five that are given.
 fn full() -> Bench {
     let mut bench = Bench::new();
     bench.api.configure_service_ranges(ServiceRanges::single("10.96.0.0/29".parse().unwrap()));

@@ -10,7 +10,7 @@ use crate::kinds::{defaults, preparation};
 use crate::registry::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age};
-use crate::validation::{Path, items, names, text};
+use crate::validation::{Path, items, names, resource_names, text};
 
 impl ApiKind for DeviceClass {
     const NAMES: ResourceNames = ResourceNames {
@@ -61,8 +61,5 @@ impl ApiKind for DeviceClass {
 
 /// Whether pods may ask for this resource as one that is none of Kubernetes' own.
 fn is_extended(name: &str) -> bool {
-    name.contains('/')
-        && !name.contains("kubernetes.io/")
-        && !name.starts_with("requests.")
-        && names::qualified(&format!("requests.{name}")).is_empty()
+    resource_names::is_extended(name) && names::qualified(&format!("requests.{name}")).is_empty()
 }
