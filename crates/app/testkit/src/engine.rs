@@ -245,6 +245,12 @@ impl Engine {
             .expect("kubectl prints JSON")
     }
 
+    /// The objects of a kind, as `get` says it.
+    #[track_caller]
+    pub fn items(&self, kind: &str) -> Vec<Value> {
+        self.get(kind)["items"].as_array().expect("a list").clone()
+    }
+
     /// Waits until a JSON path of an object has a value.
     #[track_caller]
     pub fn wait_for(&self, what: &str, path: &str, value: &str) {

@@ -3,7 +3,7 @@
 use rekindle_testkit::{Engine, TIMEOUT, text};
 use serde_json::Value;
 
-const NAMES: [&str; 3] = ["first", "second", "third"];
+use crate::restart_groups::{NAMES, time_of};
 
 /// Fails while there is a file in its volume, and else says when it starts and when it stops.
 fn trainer(name: &str, stops_after: u32) -> String {
@@ -55,21 +55,10 @@ fn trainers(engine: &Engine, stops_after: [u32; 3], rungs: &str) {
     engine.kubectl(&["exec", "second", "--", "touch", "/work/poison"]);
 }
 
-fn items(engine: &Engine, kind: &str) -> Vec<Value> {
-    engine.get(kind)["items"].as_array().unwrap().clone()
-}
-
 /// The requests of the ladder: those with a selector.
 fn groups(engine: &Engine) -> Vec<Value> {
-    let all = items(engine, "podrestarts");
+    let all = engine.items("podrestarts");
     all.into_iter().filter(|restart| restart["spec"]["selector"].is_object()).collect()
-}
-
-/// The nanosecond that the last line of a pod's log with this word tells.
-fn time_of(engine: &Engine, pod: &str, word: &str, arguments: &[&str]) -> u128 {
-    let log = engine.kubectl(&[&["logs", pod], arguments].concat());
-    let line = log.lines().rev().find_map(|line| line.strip_prefix(word));
-    line.unwrap_or_else(|| panic!("{pod} {arguments:?}: no {word} in {log}")).parse().unwrap()
 }
 
 /// All run again in one attempt of the rung Pod, and what ran had stopped before any started.
@@ -87,7 +76,7 @@ fn all_restarted_as_one(engine: &Engine) {
     assert_eq!(groups.len(), 1, "{groups:?}");
     assert_eq!(groups[0]["spec"]["workload"]["name"], "keep/pods");
     assert_eq!(groups[0]["status"]["phase"], "Succeeded", "{}", groups[0]["status"]);
-    let ledgers = items(engine, "restartledgers");
+    let ledgers = engine.items("restartledgers");
     assert_eq!(ledgers.len(), 1, "{ledgers:?}");
     assert_eq!(failures(&ledgers[0]), [("first", 0), ("second", 2), ("third", 0)]);
 }
@@ -145,7 +134,7 @@ fn a_group_that_never_heals_is_exhausted_with_one_ledger() {
     let rungs = "[{rung: Containers}, {rung: Pod, emptyDirs: Keep}]";
     trainers(&engine, [0, 0, 0], rungs);
     engine.wait_for_event("first", "LadderExhausted", "");
-    let ledgers = items(&engine, "restartledgers");
+    let ledgers = engine.items("restartledgers");
     assert_eq!(ledgers.len(), 1, "{ledgers:?}");
     assert_eq!(ledgers[0]["status"]["phase"], "Exhausted");
     let [first, second, third] = failures(&ledgers[0])[..] else { panic!("{ledgers:?}") };

@@ -89,10 +89,6 @@ fn report(engine: &Engine, arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-fn items(engine: &Engine, kind: &str) -> Vec<Value> {
-    engine.get(kind)["items"].as_array().unwrap().clone()
-}
-
 #[test]
 fn it_observes_reports_and_when_it_acts_makes_a_new_pod() {
     let engine = cluster();
@@ -110,12 +106,12 @@ fn it_observes_reports_and_when_it_acts_makes_a_new_pod() {
         .filter(|rung| *rung != "Container")
         .collect();
     assert_eq!(noted, ["Recreate", "Reschedule", "Reschedule"], "{ledger}");
-    let before = items(&engine, "pods");
+    let before = engine.items("pods");
     assert_eq!(before.len(), 1, "no pod was touched: {before:?}");
     assert!(before[0]["status"]["containerStatuses"][0]["restartCount"].as_i64().unwrap() >= 5);
-    assert_eq!(items(&engine, "podrestarts"), Vec::<Value>::new());
+    assert_eq!(engine.items("podrestarts"), Vec::<Value>::new());
     let is_of_ladder = |event: &Value| event["source"]["component"] == "restart-ladder";
-    assert!(!items(&engine, "events").iter().any(is_of_ladder));
+    assert!(!engine.items("events").iter().any(is_of_ladder));
 
     let table = report(&engine, &[]);
     assert!(table.contains("deployment/sick") && table.contains("(proposed)"), "{table}");
@@ -133,7 +129,7 @@ fn it_observes_reports_and_when_it_acts_makes_a_new_pod() {
         let mut uids = pods.values().map(|pod| &pod["metadata"]["uid"]);
         !pods.is_empty() && uids.all(|uid| *uid != old)
     });
-    let asked = items(&engine, "podrestarts");
+    let asked = engine.items("podrestarts");
     assert!(asked.iter().any(|request| request["spec"]["rung"] == "Recreate"), "{asked:?}");
     engine.wait_for("restartladder/sick-deployment", ".status.conditions[0].reason", "Accepted");
     // what the node's agent would carry out on an engine is refused where there is none

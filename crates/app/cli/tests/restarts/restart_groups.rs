@@ -28,7 +28,7 @@ spec:
     )
 }
 
-const NAMES: [&str; 3] = ["first", "second", "third"];
+pub const NAMES: [&str; 3] = ["first", "second", "third"];
 
 fn trainers(engine: &Engine) {
     let [first, second, third] = NAMES;
@@ -36,10 +36,10 @@ fn trainers(engine: &Engine) {
     NAMES.iter().for_each(|name| engine.wait_ready(name));
 }
 
-/// The nanosecond that a line of a pod's log tells behind this word.
-fn time_of(engine: &Engine, pod: &str, word: &str, arguments: &[&str]) -> u128 {
+/// The nanosecond that the last line of a pod's log with this word tells.
+pub fn time_of(engine: &Engine, pod: &str, word: &str, arguments: &[&str]) -> u128 {
     let log = engine.kubectl(&[&["logs", pod], arguments].concat());
-    let line = log.lines().find_map(|line| line.strip_prefix(word));
+    let line = log.lines().rev().find_map(|line| line.strip_prefix(word));
     line.unwrap_or_else(|| panic!("{pod} {arguments:?}: no {word} in {log}"))
         .trim()
         .parse()
