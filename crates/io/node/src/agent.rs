@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kube::Client;
+use rekindle_net::{EmbeddingPrefix, Ipv6Net};
 use rekindle_runtime::{Runtime, RuntimeError, SandboxSnapshot};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
-
-use rekindle_net::{EmbeddingPrefix, Ipv6Net};
 
 use crate::config::{AgentDuty, NodeConfig};
 use crate::context::NodeContext;

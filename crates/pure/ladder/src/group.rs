@@ -44,8 +44,8 @@ pub(crate) struct GroupMember<'a> {
 }
 
 impl<'a> LadderGroup<'a> {
-    /// A group of these pods, which are there and have not ended. `workload` says which they are,
-    /// `uid` whose ledger it is, and `stem` how its PodRestarts are called.
+    /// A group of these pods, which are there and have not ended. `workload` says which they are.
+    /// The ledger is that of `uid`. The names of PodRestarts begin with `stem`.
     pub fn new(
         workload: RestartWorkload,
         uid: &str,

@@ -4,11 +4,11 @@
 //! two ways: the attempt that ran when the restart was decided, or when its request was first seen
 //! waiting, is excused beforehand (`excusedAttempt` in the ledger); and an end is the restart's
 //! when the attempt had started before the restart began and ended while it was carried out. The
-//! second way is for restarts whose request was never seen waiting. On a cluster a restart of the
-//! whole pod removes the container from the runtime, so its end has no times for a while: it is the
-//! restart's if that goes on or has just ended. What starts after a restart has
-//! begun is on its own again: a pod that crashes before all its containers ran has failed, although
-//! its PodRestart is still Running.
+//! second way is for restarts that were begun before their request was seen. On a cluster a restart
+//! of the whole pod removes the container from the runtime, so its end has no times for a while: it
+//! is the restart's if that goes on or has just ended. What starts after a restart has begun is on
+//! its own again: a pod that crashes before all its containers ran has failed, although its
+//! PodRestart is still Running.
 //!
 //! A request that names one container ends that one only: what the others do meanwhile is their
 //! own.

@@ -70,7 +70,7 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
     })
 }
 
-/// A node whose pods ended together may have members on it. Peers there are none: all pods of the
+/// Members may be on a node where most pods ended together. There are no peers: all pods of the
 /// workload are in the group.
 fn peers_of(context: &RestartContext<'_>, group: &WorkloadGroup<'_>, now: Tick) -> RevisionPeers {
     let window = group.policy.window;
@@ -124,8 +124,8 @@ fn too_many(
     plan
 }
 
-/// The ledger of a group that no ladder of that scope selects any more says so. One whose pods are
-/// gone is looked after elsewhere.
+/// Says in the ledger of a group that no ladder of that scope selects it any more. `orphans` looks
+/// after the ledger when the pods are gone.
 fn settle(context: &RestartContext<'_>, name: &NamespacedName, now: Tick) -> WritePlan {
     let mut plan = WritePlan::default();
     let ladder = groups::ladder_of(context.view, name);

@@ -94,7 +94,7 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
     })
 }
 
-/// A decision that is carried out: for whom, and where it is written.
+/// What a decision needs to be carried out: where it is written, and what its events are about.
 pub(crate) struct LadderMove<'a> {
     pub(crate) context: &'a RestartContext<'a>,
     pub(crate) place: &'a PodLedger<'a>,

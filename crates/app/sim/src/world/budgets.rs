@@ -343,7 +343,7 @@ fn under_way(now: Tick, restarts: &[&PodRestart], ledgers: &[&RestartLedger]) ->
     pods.into_iter().filter(is_restarting).count()
 }
 
-/// The pod that a request is for, or the workload whose pods restart as one: that is one restart.
+/// The pod that a request is for, or the workload: its pods restart as one, so that is one restart.
 fn restarted(restart: &PodRestart) -> Option<&str> {
     let workload = restart.spec.workload.as_ref().and_then(|workload| workload.uid.as_deref());
     restart.spec.pod_uid.as_deref().or(workload)

@@ -32,7 +32,7 @@ struct OomWatch {
 pub(crate) enum KillsBefore {
     /// None: the container is new, and may have been started before the watch looks.
     None,
-    /// Those that are counted when the watch begins: an earlier agent has told of them.
+    /// Those that are counted when the watch begins: an earlier agent has noted them.
     Counted,
 }
 
@@ -70,21 +70,21 @@ pub(crate) fn begin(
 impl OomWatch {
     async fn run(self, before: KillsBefore) {
         let Some(mut counted) = self.kills().await else { return };
-        let mut told = match before {
+        let mut noted = match before {
             KillsBefore::None => 0,
             KillsBefore::Counted => counted,
         };
         // of a kill before the watch began there is no notice
-        while counted > told || self.notice().await.is_ok() {
+        while counted > noted || self.notice().await.is_ok() {
             tokio::time::sleep(SETTLE).await;
             // its cgroup has gone, of which the kernel tells as well
             let (Some(kills), Some(sandbox)) = (self.kills().await, self.sandbox.upgrade()) else {
                 return;
             };
-            if kills > told {
+            if kills > noted {
                 sandbox.note_oom_kills(&self.slot);
             }
-            (told, counted) = (kills, kills);
+            (noted, counted) = (kills, kills);
         }
     }
 
