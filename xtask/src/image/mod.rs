@@ -16,6 +16,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 
 use crate::{cargo_command, run, tools};
 use layout::{Image, Layout};
@@ -190,10 +191,44 @@ fn parts() -> anyhow::Result<Vec<u8>> {
     if !output.status.success() {
         bail!("cargo-sbom: {}", String::from_utf8_lossy(&output.stderr));
     }
-    let mut document: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let metadata = document["metadata"].as_object_mut().context("a document has metadata")?;
+    let mut document: Value = serde_json::from_slice(&output.stdout)?;
+    let fields = document.as_object_mut().context("a document of CycloneDX is an object")?;
+    fields.remove("serialNumber"); // of this run, as are the next
+    let metadata = fields["metadata"].as_object_mut().context("a document has metadata")?;
     for of_this_run in ["authors", "timestamp"] {
         metadata.remove(of_this_run);
     }
+    sort_lists(&mut document);
     Ok(serde_json::to_vec(&document)?)
+}
+
+/// Puts the members of each list into one order: `cargo-sbom` writes them in another one each time,
+/// and the order of parts, of what they depend on and of licences says nothing.
+fn sort_lists(value: &mut Value) {
+    match value {
+        Value::Array(members) => {
+            members.iter_mut().for_each(sort_lists);
+            members.sort_by_cached_key(Value::to_string);
+        }
+        Value::Object(fields) => fields.values_mut().for_each(sort_lists),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn lists_in_another_order_are_the_same_list_of_parts() {
+        let part = |name: &str, on: &[&str]| json!({"ref": name, "dependsOn": on});
+        let mut one = json!({"parts": [part("a", &["c", "b"]), part("b", &[])], "version": 1});
+        let mut other = json!({"parts": [part("b", &[]), part("a", &["b", "c"])], "version": 1});
+        sort_lists(&mut one);
+        sort_lists(&mut other);
+        assert_eq!(one.to_string(), other.to_string());
+        assert_eq!(one["parts"].as_array().map(Vec::len), Some(2));
+    }
 }
