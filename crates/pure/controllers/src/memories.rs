@@ -4,15 +4,16 @@
 
 use rekindle_types::Tick;
 
-use crate::ViewObject;
 use crate::cluster::ClusterIndex;
 use crate::creation_brake::CreationLedger;
 use crate::cron_job::ScheduleChanges;
+use crate::endpoints::OrphanedEndpoints;
 use crate::horizontal_autoscaler::history::ScalingHistories;
 use crate::node_lifecycle::{NodeHeartbeats, Zones};
 use crate::pod_gc::LostNodes;
 use crate::resource_quota::QuotaActivity;
 use crate::scheduler::SchedulingAttempts;
+use crate::{NamespacedName, ResourceKind, ViewObject};
 
 /// The memories of all controllers.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +30,8 @@ pub(crate) struct ControllerMemories {
     pub(crate) schedule_changes: ScheduleChanges,
     /// The quota controller's.
     pub(crate) quota_activity: QuotaActivity,
+    /// The endpoints controller's.
+    pub(crate) orphaned_endpoints: OrphanedEndpoints,
     /// The autoscaler's.
     pub(crate) scaling: ScalingHistories,
     /// That of the brake on creations, which stands before every controller. It looks at the whole
@@ -37,13 +40,14 @@ pub(crate) struct ControllerMemories {
 }
 
 impl ControllerMemories {
-    /// An object came, changed or went. `cluster` has the nodes as they are now, and `has_pods`
-    /// answers whether pods are bound to one.
+    /// An object came, changed or went. `cluster` has the nodes as they are now, `has_pods`
+    /// answers whether pods are bound to one, and `has` whether there is such an object.
     pub(crate) fn follow(
         &mut self,
         (before, after): (Option<&ViewObject>, Option<&ViewObject>),
         cluster: &ClusterIndex,
         has_pods: impl Fn(&str) -> bool,
+        has: impl Fn(ResourceKind, &NamespacedName) -> bool,
         now: Tick,
     ) {
         self.attempts.follow(before, after);
@@ -53,5 +57,6 @@ impl ControllerMemories {
         self.schedule_changes.follow(before, after, now);
         self.quota_activity.follow(before, after, now);
         self.scaling.follow(before, after);
+        self.orphaned_endpoints.follow((before, after), has, now);
     }
 }

@@ -21,9 +21,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::labels::{Labels, SERVICE_NAME, SLICE_MANAGED_BY};
 use rekindle_types::{EventSeverity, IpFamily};
 
-use super::has_selector;
 use super::slices::{new_meta, ports_of, shown_port};
 use super::wanted::BackendPort;
+use super::{has_selector, is_leader_lock};
 use crate::deployment::LAST_APPLIED;
 use crate::events::EventNote;
 use crate::plan::{DependentPolicy, WriteOperation};
@@ -37,8 +37,6 @@ const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
 const COMPONENT: &str = "endpoint-slice-mirroring-controller";
 /// Endpoints with this label of value `true` are not mirrored.
 const SKIP: &str = "endpointslice.kubernetes.io/skip-mirror";
-/// Locks of leader election were Endpoints once. They are not mirrored.
-const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 /// It says when an endpoint changed. Of a copy it would say something else.
 const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 /// Addresses of a subset that are mirrored, and those of a slice, at most.
@@ -111,8 +109,9 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName) -> WritePlan 
 fn is_mirrored(endpoints: &Endpoints) -> bool {
     let Endpoints { metadata, .. } = endpoints;
     let skip = metadata.labels.as_ref().and_then(|labels| labels.get(SKIP));
-    let is_lock = metadata.annotations.as_ref().is_some_and(|all| all.contains_key(LEADER));
-    skip.is_none_or(|skip| skip != "true") && !is_lock && !owners::is_terminating(metadata)
+    skip.is_none_or(|skip| skip != "true")
+        && !is_leader_lock(metadata)
+        && !owners::is_terminating(metadata)
 }
 
 /// The Service that a slice is mirrored for.

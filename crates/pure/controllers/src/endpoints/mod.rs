@@ -9,10 +9,12 @@
 //! ```
 //!
 //! A Service without a selector leads where its user says: in slices, or in Endpoints, which
-//! `mirroring` copies into slices. The view knows the pods of each Service.
+//! `mirroring` copies into slices. Endpoints go with their Service, also those that a user wrote
+//! (`orphaned_endpoints`). The view knows the pods of each Service.
 
 mod mirroring;
 mod object;
+mod orphaned_endpoints;
 mod shown;
 mod slices;
 mod wanted;
@@ -30,12 +32,15 @@ use crate::{
 };
 pub(crate) use mirroring::reconcile as reconcile_mirrored;
 pub(crate) use object::reconcile as reconcile_object;
+pub(crate) use orphaned_endpoints::OrphanedEndpoints;
 pub(crate) use slices::{is_of_service, reconcile as reconcile_slices};
 
 /// The label that makes a Service, and what is made for it, headless.
 const HEADLESS: &str = "service.kubernetes.io/headless";
 /// The label of a node that says in which zone it is.
 const ZONE: &str = "topology.kubernetes.io/zone";
+/// The annotation of a lock of leader election. Such locks were Endpoints once.
+const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 
 /// The Services that a change concerns.
 pub(crate) fn affected(
@@ -129,6 +134,10 @@ fn has_selector(service: &Service) -> bool {
 
 fn is_headless(service: &Service) -> bool {
     service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref()) == Some("None")
+}
+
+fn is_leader_lock(endpoints: &ObjectMeta) -> bool {
+    endpoints.annotations.as_ref().is_some_and(|all| all.contains_key(LEADER))
 }
 
 /// The labels of the Service and those that say what it is.

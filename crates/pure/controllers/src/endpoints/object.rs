@@ -31,7 +31,11 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName) -> WritePlan 
     let mut plan = WritePlan::default();
     let known = view.endpoints(name);
     let Some(service) = view.service(name) else {
-        if let Some(left) = known.filter(|left| is_made_here(&left.metadata)) {
+        let is_orphaned = view.memories().orphaned_endpoints.contains(name);
+        let goes = |meta: &ObjectMeta| {
+            (is_orphaned || is_made_here(meta)) && !owners::is_terminating(meta)
+        };
+        if let Some(left) = known.filter(|left| goes(&left.metadata)) {
             let id = ObjectId::new(ResourceKind::Service, name.clone());
             plan.then(WriteOperation::CheckAbsent { id, uid: None });
             plan.then(WriteOperation::delete(
@@ -94,7 +98,6 @@ fn creation(service: &Arc<Service>, wanted: Endpoints) -> PlannedWrite {
 fn is_made_here(meta: &ObjectMeta) -> bool {
     let labels = meta.labels.as_ref();
     labels.and_then(|labels| labels.get(MANAGED_BY)).is_some_and(|manager| manager == MANAGER)
-        && !owners::is_terminating(meta)
 }
 
 /// Whether the object holds all addresses.

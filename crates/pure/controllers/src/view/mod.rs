@@ -178,7 +178,10 @@ impl ClusterView {
     /// Tells the controllers that remember something what changed.
     fn tell_memories(&mut self, before: Option<&ViewObject>, after: Option<&ViewObject>) {
         let has_pods = |node: &str| self.index.pods_on(node).next().is_some();
-        self.memories.follow((before, after), &self.cluster, has_pods, self.now);
+        let objects = &self.objects;
+        let has =
+            |kind, name: &NamespacedName| objects.get(&ObjectId::new(kind, name.clone())).is_some();
+        self.memories.follow((before, after), &self.cluster, has_pods, has, self.now);
         self.note_creations(before, after);
     }
 

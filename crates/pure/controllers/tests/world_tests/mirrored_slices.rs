@@ -1,12 +1,14 @@
 //! EndpointSlices of Endpoints that a user writes, after KEP-0752 and upstream's controller.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use proptest::prelude::*;
 use rekindle_controllers::plan::DependentPolicy;
-use rekindle_controllers::{ResourceKind, ViewObject};
+use rekindle_controllers::{ClusterView, ControllerKey, NamespacedName, ResourceKind, ViewObject};
 use serde_json::{Value, json};
 
-use crate::world::{World, id};
+use crate::world::{Answer, World, id};
 
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
@@ -139,7 +141,86 @@ fn what_is_not_to_be_mirrored_has_no_slice_and_loses_the_one_that_it_has() {
         });
         assert_eq!(left.count(), 0, "{case}");
         let stays = world.api.objects.contains_key(&endpoints_id());
-        assert_eq!(stays, case != "no Endpoints", "{case}: what a user wrote stays");
+        let is_deleted = ["no Service", "no Endpoints"].contains(&case);
+        assert_eq!(stays, !is_deleted, "{case}: what a user wrote goes with its Service only");
+    }
+}
+
+fn has_endpoints(world: &World) -> bool {
+    world.api.objects.contains_key(&id(ResourceKind::Endpoints, "web"))
+}
+
+/// Upstream's `syncService` deletes Endpoints by the name of a Service that has gone.
+#[test]
+fn endpoints_go_with_their_service_and_wait_for_one_that_comes_later() {
+    let mut world = World::with_node();
+    world.create(endpoints(one_subset()));
+    world.converge();
+    world.api.change(&id(ResourceKind::Endpoints, "web"), |object| {
+        object["metadata"]["labels"]["team"] = json!("other");
+    });
+    world.converge();
+    assert!(has_endpoints(&world), "no Service of it has gone");
+    for external_name in [Value::Null, json!("example.com")] {
+        let mut service = service(Value::Null);
+        if !external_name.is_null() {
+            service["spec"] = json!({"type": "ExternalName", "externalName": external_name});
+        }
+        world.create(service);
+        world.converge();
+        assert!(has_endpoints(&world));
+        world.api.user_deletes(&id(ResourceKind::Service, "web"), DependentPolicy::Default);
+        world.converge();
+        assert_eq!((has_endpoints(&world), shown(&world)), (false, Vec::new()));
+        world.create(endpoints(one_subset()));
+        world.converge();
+        assert!(has_endpoints(&world), "these are others");
+    }
+    world.assert_view_is_true();
+}
+
+#[test]
+fn endpoints_stay_when_their_service_is_there_again_before_they_go() {
+    let mut world = mirrored();
+    world.api.user_deletes(&id(ResourceKind::Service, "web"), DependentPolicy::Default);
+    while world.watch_next(ResourceKind::Service) {}
+    world.create(service(Value::Null));
+    // the view has not seen it yet: the API is asked
+    let key = ControllerKey::Endpoints(NamespacedName::new("shop", "web"));
+    world.work(&key, |_| Answer::Arrives);
+    world.converge();
+    assert!(has_endpoints(&world));
+    assert_eq!(shown(&world).len(), 2);
+    world.assert_view_is_true();
+}
+
+/// Upstream's `checkLeftoverEndpoints`.
+#[test]
+fn endpoints_without_a_service_go_when_controllers_begin_but_for_locks() {
+    let mut world = World::with_node();
+    for name in ["web", "alone", "lock"] {
+        let mut endpoints = endpoints(one_subset());
+        endpoints["metadata"]["name"] = json!(name);
+        if name == "lock" {
+            let annotations = &mut endpoints["metadata"]["annotations"];
+            annotations["control-plane.alpha.kubernetes.io/leader"] = json!("{}");
+        }
+        world.create(endpoints);
+    }
+    world.create(service(Value::Null));
+    world.converge();
+    let left = |world: &World| {
+        let ids = world.api.ids(ResourceKind::Endpoints, "shop").into_iter();
+        ids.map(|id| id.name.name).collect::<Vec<_>>()
+    };
+    assert_eq!(left(&world), ["alone", "lock", "web"]);
+    // others lead now: they know what the lists show
+    for kinds in [ResourceKind::ALL.to_vec(), ResourceKind::ALL.into_iter().rev().collect()] {
+        (world.view, world.queue) = (ClusterView::new(), BTreeSet::new());
+        kinds.into_iter().for_each(|kind| world.relist(kind, 0));
+        world.converge();
+        assert_eq!(left(&world), ["lock", "web"]);
+        assert_eq!(shown(&world).len(), 2);
     }
 }
 
