@@ -42,15 +42,11 @@ use k8s_openapi::api::storage::v1::{
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use serde::Serialize;
 use serde::de::Error as _;
-use serde_json::{Error, Serializer, Value};
+use serde_json::{Error, Value};
 
-use crate::fields_text::FieldsText;
+use crate::object_writer::{TEXT_BYTES, metadata_text_of, text_of, tree_of};
 use crate::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
-
-/// Room for the text of most objects, so that it does not move while it grows.
-const TEXT_BYTES: usize = 4 << 10;
 
 /// An object of the API, or a part of one, that is read from JSON and written as JSON.
 pub trait ObjectJson: Sized {
@@ -85,14 +81,11 @@ macro_rules! object_json {
                 }
 
                 fn to_json(&self) -> Vec<u8> {
-                    let mut text = Vec::with_capacity(TEXT_BYTES);
-                    let mut writer = Serializer::with_formatter(&mut text, FieldsText::default());
-                    self.serialize(&mut writer).expect(TEXT_KEYS);
-                    text
+                    text_of(self).expect(TEXT_KEYS)
                 }
 
                 fn to_value(&self) -> Value {
-                    serde_json::to_value(self).expect(TEXT_KEYS)
+                    tree_of(self).expect(TEXT_KEYS)
                 }
             }
         )*
@@ -106,12 +99,10 @@ impl ObjectJson for Pod {
 
     /// With the times that conditions lack as null: upstream always prints them.
     fn to_json(&self) -> Vec<u8> {
-        let mut text = Vec::with_capacity(TEXT_BYTES);
         let Some(status) = self.status.as_ref().filter(|status| lacks_times(status)) else {
-            let mut writer = Serializer::with_formatter(&mut text, FieldsText::default());
-            self.serialize(&mut writer).expect(TEXT_KEYS);
-            return text;
+            return text_of(self).expect(TEXT_KEYS);
         };
+        let mut text = Vec::with_capacity(TEXT_BYTES);
         text.extend_from_slice(br#"{"apiVersion":"v1","kind":"Pod""#);
         append_field(&mut text, "metadata", &self.metadata.to_json());
         if let Some(spec) = &self.spec {
@@ -123,7 +114,7 @@ impl ObjectJson for Pod {
     }
 
     fn to_value(&self) -> Value {
-        serde_json::to_value(self).expect(TEXT_KEYS)
+        tree_of(self).expect(TEXT_KEYS)
     }
 }
 
@@ -133,15 +124,12 @@ impl ObjectJson for CustomResourceDefinition {
     }
 
     fn to_json(&self) -> Vec<u8> {
-        let mut text = Vec::with_capacity(TEXT_BYTES);
-        let mut writer = Serializer::with_formatter(&mut text, FieldsText::default());
-        self.to_value().serialize(&mut writer).expect(TEXT_KEYS);
-        text
+        text_of(&self.to_value()).expect(TEXT_KEYS)
     }
 
     /// With whole numbers where a schema's bounds are whole, as upstream prints them.
     fn to_value(&self) -> Value {
-        let mut tree = serde_json::to_value(self).expect(TEXT_KEYS);
+        let mut tree = tree_of(self).expect(TEXT_KEYS);
         whole_bounds(&mut tree["spec"]);
         tree
     }
@@ -204,7 +192,7 @@ impl ObjectJson for HorizontalPodAutoscaler {
     }
 
     fn to_value(&self) -> Value {
-        serde_json::to_value(self).expect(TEXT_KEYS)
+        tree_of(self).expect(TEXT_KEYS)
     }
 }
 
@@ -222,7 +210,7 @@ impl ObjectJson for HorizontalPodAutoscalerStatus {
     }
 
     fn to_value(&self) -> Value {
-        serde_json::to_value(self).expect(TEXT_KEYS)
+        tree_of(self).expect(TEXT_KEYS)
     }
 }
 
@@ -323,13 +311,10 @@ impl ObjectJson for ObjectMeta {
     }
 
     fn to_json(&self) -> Vec<u8> {
-        let mut text = Vec::new();
-        let mut writer = Serializer::with_formatter(&mut text, FieldsText::in_metadata());
-        self.serialize(&mut writer).expect(TEXT_KEYS);
-        text
+        metadata_text_of(self).expect(TEXT_KEYS)
     }
 
     fn to_value(&self) -> Value {
-        serde_json::to_value(self).expect(TEXT_KEYS)
+        tree_of(self).expect(TEXT_KEYS)
     }
 }
