@@ -206,7 +206,10 @@ impl AgentCounters {
                 verdict: ProbeVerdict::Success | ProbeVerdict::Warning,
                 ..
             }) => "successful",
-            Ok(ActionOutcome::Probed { verdict: ProbeVerdict::Failure, .. }) => "failed",
+            Ok(ActionOutcome::Probed {
+                verdict: ProbeVerdict::Failure | ProbeVerdict::NotListening,
+                ..
+            }) => "failed",
             Ok(_) | Err(_) => "unknown",
         };
         let uid = pod.uid.0.as_str();

@@ -268,6 +268,9 @@ pub enum ProbeVerdict {
     Warning,
     /// It is not.
     Failure,
+    /// It is not: the host is there, and nothing listens at the port. A container that was just
+    /// started may listen in a moment.
+    NotListening,
 }
 
 /// Where an image came from.

@@ -279,6 +279,7 @@ fn perform(world: &mut World, words: &Words) -> Vec<String> {
                 "Success" => Says::Success,
                 "Warning" => Says::Warning,
                 "Failure" => Says::Failure,
+                "NotListening" => Says::NotListening,
                 "Error" => Says::Error,
                 "Hangs" => Says::Hangs,
                 other => panic!("{other} is nothing that a probe says"),

@@ -75,7 +75,7 @@ impl LastHealth {
         let of_it = self.of.get_mut(&key.name).filter(|health| health.key == *key);
         let (Some(health), ProbeKind::Readiness) = (of_it, probe) else { return };
         health.probe = match (verdict, health.probe) {
-            (ProbeVerdict::Failure, _) => ProbeHistory::Failed,
+            (ProbeVerdict::Failure | ProbeVerdict::NotListening, _) => ProbeHistory::Failed,
             (ProbeVerdict::Success | ProbeVerdict::Warning, ProbeHistory::Well) => {
                 ProbeHistory::Well
             }

@@ -4,8 +4,11 @@
 
 use std::time::Duration;
 
+use rekindle_pod::ProbeVerdict;
+
 use super::http_request::{HttpExchange, HttpGet, ProbeScheme, RedirectTarget};
 use super::location::{LocationError, RedirectLocation};
+use super::tcp::DialError;
 use super::{http1, http2, tcp, tls};
 
 /// As Go's client, which the kubelet uses.
@@ -16,6 +19,8 @@ const REDIRECTS_MAX: usize = 10;
 pub(crate) enum GetError {
     #[error("Get {url:?}: {reason}")]
     Failed { url: String, reason: String },
+    #[error("Get {url:?}: {source}")]
+    NoConnection { url: String, source: DialError },
     #[error("Get {url:?}: http: server gave HTTP response to HTTPS client")]
     NoTls { url: String },
     #[error("Get {url:?}: stopped after {REDIRECTS_MAX} redirects")]
@@ -26,6 +31,20 @@ pub(crate) enum GetError {
         "Get {url:?}: context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
     )]
     TimedOut { url: String },
+}
+
+impl GetError {
+    /// What a probe that ends with it says.
+    pub(super) const fn verdict(&self) -> ProbeVerdict {
+        match self {
+            Self::NoConnection { source, .. } => source.verdict(),
+            Self::Failed { .. }
+            | Self::NoTls { .. }
+            | Self::TooManyRedirects { .. }
+            | Self::Location { .. }
+            | Self::TimedOut { .. } => ProbeVerdict::Failure,
+        }
+    }
 }
 
 /// What came back.
@@ -49,6 +68,9 @@ async fn follow(mut request: HttpGet, timeout: Duration) -> Result<HttpProbeResp
     for _hop in 0..REDIRECTS_MAX {
         let exchange = exchange(&request, timeout).await.map_err(|broken| match broken {
             ExchangeError::NoTls => GetError::NoTls { url: request.url() },
+            ExchangeError::NoConnection(source) => {
+                GetError::NoConnection { url: request.url(), source }
+            }
             ExchangeError::Other(reason) => GetError::Failed { url: request.url(), reason },
         })?;
         let location = exchange.location.as_deref().filter(|location| !location.is_empty());
@@ -73,6 +95,7 @@ async fn follow(mut request: HttpGet, timeout: Duration) -> Result<HttpProbeResp
 
 /// Why there is no answer on one connection.
 enum ExchangeError {
+    NoConnection(DialError),
     /// TLS was begun, and the answer is none of TLS.
     NoTls,
     Other(String),
@@ -86,7 +109,7 @@ impl From<String> for ExchangeError {
 
 async fn exchange(request: &HttpGet, timeout: Duration) -> Result<HttpExchange, ExchangeError> {
     let stream = tcp::connect(&request.host, request.port, timeout).await;
-    let stream = stream.map_err(|error| error.to_string())?;
+    let stream = stream.map_err(ExchangeError::NoConnection)?;
     match request.scheme {
         ProbeScheme::Http => Ok(http1::send(request, stream).await?),
         ProbeScheme::Http2 => Ok(http2::send(request, stream).await?),

@@ -13,6 +13,7 @@ pub(crate) mod http_get;
 pub(crate) mod http_request;
 mod location;
 mod port;
+mod source_port;
 mod tcp;
 mod tls;
 
@@ -152,7 +153,7 @@ async fn http_finding(request: &HttpGet, timeout: Duration) -> ProbeFinding {
             },
             status => ProbeFinding::failure(format!("HTTP probe failed with statuscode: {status}")),
         },
-        Err(error) => ProbeFinding::failure(error.to_string()),
+        Err(error) => ProbeFinding { verdict: error.verdict(), output: error.to_string() },
     }
 }
 

@@ -247,11 +247,12 @@ async fn who_does_not_listen_or_talks_nonsense_is_ill() {
     let port = held.local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}/");
     let refused = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");
+    let not_listening = |output| ProbeFinding { verdict: ProbeVerdict::NotListening, output };
     let found = probe(http(http_get("")), port, LONG).await.unwrap();
-    assert_eq!(found, ProbeFinding::failure(format!("Get \"{url}\": {refused}")));
+    assert_eq!(found, not_listening(format!("Get \"{url}\": {refused}")));
     let action = TCPSocketAction { port: IntOrString::Int(i32::from(port)), host: None };
     let tcp = Probe { tcp_socket: Some(action), ..Probe::default() };
-    assert_eq!(probe(tcp, port, LONG).await.unwrap(), ProbeFinding::failure(refused));
+    assert_eq!(probe(tcp, port, LONG).await.unwrap(), not_listening(refused));
     let (port, _) = serve(&[("/", "SSH-2.0-x\r\n")]).await;
     let found = probe(http(http_get("/")), port, LONG).await.unwrap();
     assert_eq!(found.verdict, ProbeVerdict::Failure);

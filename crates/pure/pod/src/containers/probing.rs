@@ -8,7 +8,8 @@
 //!
 //! Startup and liveness end when the container or the pod begins to end, readiness goes on until
 //! the process is gone. An execution that comes to no verdict is told in an event and counts for
-//! nothing.
+//! nothing. An early look of a startup or readiness probe ([`Prober`](crate::probe::Prober)) that
+//! is not good counts for nothing either, and there is no event of it.
 
 use rekindle_types::{EndedByNode, Tick};
 
@@ -21,7 +22,7 @@ use crate::health::{ContainerHealth, Probing};
 use crate::journal::{Readiness, SidecarGate};
 use crate::key::{ActionId, ContainerStartKey};
 use crate::outbox::{Outbox, PendingAnswer};
-use crate::probe::{ProbeRules, ProbeSign};
+use crate::probe::{ProbeOccasion, ProbeRules, ProbeSign};
 use crate::stop_reason::StopReason;
 use crate::texts;
 
@@ -72,7 +73,7 @@ impl PodContainer {
             let (name, attempt) = (self.definition.name.clone(), self.number);
             let key = ContainerStartKey { sandbox: context.sandboxes.attempt(), name, attempt };
             let action = CoreAction::RunProbe { key, probe, timeout: rules.timeout };
-            prober.begin(outbox.act(action, PendingAnswer::Probe(place, probe)));
+            prober.begin(outbox.act(action, PendingAnswer::Probe(place, probe)), context.now);
         }
     }
 
@@ -87,25 +88,26 @@ impl PodContainer {
         let probing = self.probing(context);
         let ProcessState::Running { health, .. } = &mut self.state else { return };
         let wanted = health.wanted(probing).contains(&probe);
-        let prober = health.prober(probe).filter(|prober| prober.is(id));
-        let (Some(prober), Some(rules)) = (prober, self.definition.probes.get(probe)) else {
+        let (Some(prober), Some(rules)) = (health.prober(probe), self.definition.probes.get(probe))
+        else {
             return;
         };
         let rules = *rules;
-        prober.ended(context.now, &rules);
+        let Some(occasion) = prober.end(id, context.now, &rules) else { return };
         if !wanted {
             return; // it has begun to end since
         }
-        let sign = match &result {
-            Ok(ActionOutcome::Probed {
-                verdict: ProbeVerdict::Success | ProbeVerdict::Warning,
-                ..
-            }) => Some(ProbeSign::Good),
-            Ok(ActionOutcome::Probed { verdict: ProbeVerdict::Failure, .. }) => {
-                Some(ProbeSign::Bad)
-            }
+        let verdict = match &result {
+            Ok(ActionOutcome::Probed { verdict, .. }) => Some(*verdict),
             Ok(_) | Err(_) => None,
         };
+        if verdict == Some(ProbeVerdict::NotListening) && looks_early(probe) {
+            prober.look_early(context.now);
+        }
+        let sign = verdict.map(ProbeSign::of_verdict);
+        if occasion == ProbeOccasion::EarlyLook && sign != Some(ProbeSign::Good) {
+            return; // the ticks are what counts
+        }
         let reached = sign.and_then(|sign| prober.count(sign, &rules));
         if reached == Some(ProbeSign::Bad) {
             self.failed = failed(probe, &result);
@@ -129,9 +131,10 @@ impl PodContainer {
             Ok(ActionOutcome::Probed { verdict: ProbeVerdict::Warning, output }) => {
                 texts::probe_warning(definition, probe, &output)
             }
-            Ok(ActionOutcome::Probed { verdict: ProbeVerdict::Failure, output }) => {
-                texts::unhealthy(definition, probe, &output)
-            }
+            Ok(ActionOutcome::Probed {
+                verdict: ProbeVerdict::Failure | ProbeVerdict::NotListening,
+                output,
+            }) => texts::unhealthy(definition, probe, &output),
             Ok(other) => {
                 let message = format!("the runtime answered {other:?} to the probe");
                 texts::probe_errored(definition, probe, &message)
@@ -173,6 +176,14 @@ impl PodContainer {
         if self.definition.role == RoleInPod::Sidecar && started {
             self.gate = SidecarGate::Open;
         }
+    }
+}
+
+/// Whether a probe of this kind finds out that a container has begun to serve.
+const fn looks_early(probe: ProbeKind) -> bool {
+    match probe {
+        ProbeKind::Startup | ProbeKind::Readiness => true,
+        ProbeKind::Liveness => false,
     }
 }
 

@@ -116,7 +116,8 @@ pub(crate) fn says() -> impl Strategy<Value = Says> {
     prop_oneof![
         2 => Just(Says::Success),
         1 => Just(Says::Warning),
-        4 => Just(Says::Failure),
+        3 => Just(Says::Failure),
+        1 => Just(Says::NotListening),
         1 => Just(Says::Error),
         1 => Just(Says::Hangs),
     ]

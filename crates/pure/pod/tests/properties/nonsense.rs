@@ -116,6 +116,10 @@ fn answer() -> impl Strategy<Value = Result<ActionOutcome, ActionError>> {
         }),
         1 => Just(ActionOutcome::Probed { verdict: ProbeVerdict::Success, output: String::new() }),
         1 => Just(ActionOutcome::Probed { verdict: ProbeVerdict::Failure, output: String::new() }),
+        1 => Just(ActionOutcome::Probed {
+            verdict: ProbeVerdict::NotListening,
+            output: String::new(),
+        }),
     ];
     prop_oneof![
         3 => outcome.prop_map(Ok),

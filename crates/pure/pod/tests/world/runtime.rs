@@ -41,6 +41,8 @@ pub enum Says {
     Success,
     Warning,
     Failure,
+    /// A failure, as nothing listens.
+    NotListening,
     /// No verdict.
     Error,
     /// It does not come to an end while the container runs.
@@ -125,12 +127,17 @@ impl Runtime {
                     Says::Success => Ok(probed(ProbeVerdict::Success, "ok")),
                     Says::Warning => Ok(probed(ProbeVerdict::Warning, "look at this")),
                     Says::Failure => Ok(probed(ProbeVerdict::Failure, "it is ill")),
+                    Says::NotListening => {
+                        Ok(probed(ProbeVerdict::NotListening, "connection refused"))
+                    }
                     Says::Error | Says::Hangs => Err(ActionErrorKind::Other),
                 }
             }
             CoreAction::RunHook { key, hook, .. } => match self.says(key, &format!("{hook:?}")) {
                 Says::Success | Says::Warning => Ok(ActionOutcome::Done),
-                Says::Failure | Says::Error | Says::Hangs => Err(ActionErrorKind::Other),
+                Says::Failure | Says::NotListening | Says::Error | Says::Hangs => {
+                    Err(ActionErrorKind::Other)
+                }
             },
         }
     }
