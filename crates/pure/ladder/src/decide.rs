@@ -104,7 +104,12 @@ impl<'a> Decider<'a> {
         } else {
             self.date_replacement();
         }
-        let failures = self.count(is_same_pod);
+        let counted = self.count(is_same_pod);
+        // a second group would be refused: what fails while one is under way is answered after it
+        let waits =
+            self.view.shown == PodObject::Group && self.requests.group_under_way().is_some();
+        let (failures, unanswered) =
+            if waits { (Vec::new(), counted) } else { (counted, Vec::new()) };
         let stuck = self.stuck();
         let no_sandbox = self.no_sandbox();
         let touched = !failures.is_empty()
@@ -114,7 +119,7 @@ impl<'a> Decider<'a> {
         if self.draft.is_blank() && !touched {
             return self.draft.finish();
         }
-        self.observe();
+        self.observe(&unanswered);
         self.note_revision(); // of a ledger that begins here
         self.take_back_withdrawn();
         self.tell_undone();
@@ -191,7 +196,8 @@ impl<'a> Decider<'a> {
     /// Writes down how far everything was counted, and which running attempts a restart of somebody
     /// else is about to end. That is noted once: when the request is still shown as waiting, its
     /// new containers may be running already.
-    fn observe(&mut self) {
+    /// Of a container with a failure that is not answered yet, nothing further is.
+    fn observe(&mut self, unanswered: &[CountedFailure<'_>]) {
         let waiting = self.requests.waiting_in_place(&self.view);
         let name = waiting.and_then(|request| request.metadata.name.clone());
         let created = waiting.and_then(|r| r.metadata.creation_timestamp.as_ref()).map(Tick::from);
@@ -207,7 +213,9 @@ impl<'a> Decider<'a> {
             Some(_) | None if self.is_excuse_refused() => ExpectedEnds::Withdrawn,
             Some(_) | None => ExpectedEnds::Nothing,
         };
+        let before = self.draft.ledger.members.clone();
         self.observe_with(excuse);
+        group::leave_unanswered(&mut self.draft, before.as_deref(), &self.view, unanswered);
     }
 
     /// A request that was withdrawn did nothing to the pod: it uses up no attempt of its rung and

@@ -9,7 +9,7 @@ use rekindle_types::v1alpha1::{
 };
 
 use crate::draft::DecisionDraft;
-use crate::failures::{self, CountedFailure, ExpectedEnds};
+use crate::failures::{self, CountedFailure, ExpectedEnds, FailedPart};
 use crate::observation::{ContainerView, ObservedMember, ObservedPod};
 
 /// What a ladder decides for.
@@ -103,6 +103,37 @@ pub(crate) fn observe_members(
         }
     });
     members.collect()
+}
+
+/// Takes back how far containers were accounted for whose failure is answered later.
+pub(crate) fn leave_unanswered(
+    draft: &mut DecisionDraft,
+    before: Option<&[LedgerMember]>,
+    view: &ObservedPod<'_>,
+    unanswered: &[CountedFailure<'_>],
+) {
+    for failure in unanswered {
+        let own = view.containers.iter().find(|container| {
+            container.member == failure.member
+                && failure.part == FailedPart::Container(container.name)
+        });
+        let Some((container, pod)) = own.zip(view.members.get(failure.member)) else { continue };
+        let is_it = |entry: &&ObservedContainer| entry.name == container.own_name;
+        let known = before.into_iter().flatten().find(|known| known.pod_uid == pod.uid);
+        let known = known.and_then(|known| known.observed.iter().flatten().find(is_it)).cloned();
+        let left = known.unwrap_or_else(|| ObservedContainer {
+            name: container.own_name.to_owned(),
+            ended_attempts: container.ended.saturating_sub(failure.count),
+            excused_attempt: None,
+        });
+        let mut members = draft.ledger.members.iter_mut().flatten();
+        let member = members.find(|member| member.pod_uid == pod.uid);
+        let mut observed =
+            member.into_iter().flat_map(|member| member.observed.iter_mut().flatten());
+        if let Some(entry) = observed.find(|entry| entry.name == left.name) {
+            *entry = left;
+        }
+    }
 }
 
 /// Says of each member what of it has failed.

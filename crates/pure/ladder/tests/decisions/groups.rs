@@ -27,7 +27,7 @@ fn typed<T: serde::de::DeserializeOwned>(value: Value) -> T {
 }
 
 /// One container's status.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum App {
     /// It runs since then, and was started again so often.
     Runs(u64, u32),
@@ -206,7 +206,41 @@ fn while_a_group_is_under_way_no_second_one_is_asked_for() {
     group.show(&first, 10, json!({"phase": "Running", "startedAt": time(10)}));
     let crashed = group.look(20, &[member("a", App::Failed(19, 2)), member("b", App::Runs(15, 1))]);
     assert_eq!(crashed.action, LadderAction::None);
-    assert_eq!(group.failures(), [("a", 2), ("b", 0)], "but it is counted");
+    assert_eq!(group.failures(), [("a", 1), ("b", 0)], "it is answered when the group is over");
+}
+
+/// What of `a` was seen while its group was under way, from second 10 to 30.
+#[test]
+fn a_failure_after_a_member_has_started_again_is_answered_when_its_group_is_over() {
+    for (while_under_way, after, failures, is_asked) in [
+        // it ran again at 15, and failed by itself
+        (vec![(20, App::Failed(19, 2))], App::Failed(19, 2), 2, true),
+        // twice, and one of them was seen only afterwards
+        (vec![(20, App::Failed(19, 2))], App::Failed(29, 3), 3, true),
+        (vec![], App::Failed(29, 3), 3, true),
+        // the same end is seen again and again
+        (vec![(20, App::Failed(19, 2)), (21, App::Failed(19, 2))], App::Failed(19, 2), 2, true),
+        // what the restart has ended is no failure of its own
+        (vec![(12, App::Runs(10, 1))], App::Runs(15, 1), 1, false),
+    ] {
+        let mut group = Group::new(json!([{"rung": "Pod", "attempts": 9}]));
+        let b = || member("b", App::Runs(1, 0));
+        let first = group.look(10, &[member("a", App::Failed(9, 1)), b()]);
+        group.show(&first, 10, json!({"phase": "Running", "startedAt": time(10)}));
+        for (now, app) in &while_under_way {
+            let seen = group.look(*now, &[member("a", *app), b()]);
+            assert_eq!(seen.action, LadderAction::None, "a second group would be refused");
+            assert_eq!(group.failures()[0], ("a", 1));
+        }
+        group.restarts[0].status = Some(typed(done(10, 30)));
+        let over = group.look(31, &[member("a", after), b()]);
+        assert_eq!(group.failures()[0], ("a", failures), "{while_under_way:?} {after:?}");
+        let asked = matches!(over.action, LadderAction::Restart(_));
+        assert_eq!(asked, is_asked, "{while_under_way:?} {after:?}: {}", group.said());
+        let again = group.look(32, &[member("a", after), b()]);
+        assert_eq!(group.failures()[0], ("a", failures), "once");
+        assert_eq!(again.ledger.failures_total, over.ledger.failures_total);
+    }
 }
 
 #[test]
