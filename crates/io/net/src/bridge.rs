@@ -1,13 +1,17 @@
 //! The bridge: made or adopted, given the gateway's address, looked at for ports and for subnets
 //! that are taken.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use futures::TryStreamExt;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use rekindle_types::{IpFamily, IpStack};
 use rtnetlink::packet_route::address::AddressAttribute;
 use rtnetlink::packet_route::link::{InfoKind, LinkAttribute, LinkInfo, LinkMessage};
-use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteScope};
+use rtnetlink::packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope,
+};
 use rtnetlink::{Handle, LinkBridge, LinkUnspec, RouteMessageBuilder};
 
 use crate::error::NetError;
@@ -184,27 +188,55 @@ async fn destinations(
     all: RouteMessage,
     own_bridge: Option<u32>,
 ) -> Result<Vec<IpNet>, NetError> {
-    let mut taken = Vec::new();
-    let mut replies = handle.route().get(all).execute();
-    while let Some(route) = replies.try_next().await.map_err(|e| netlink("list", "routes", e))? {
-        let through = route.attributes.iter().find_map(|attribute| match attribute {
-            RouteAttribute::Oif(index) => Some(*index),
-            _ => None,
-        });
-        if through.is_some() && through == own_bridge {
-            continue;
-        }
-        for attribute in &route.attributes {
-            let address = match attribute {
-                RouteAttribute::Destination(RouteAddress::Inet(address)) => IpAddr::from(*address),
-                RouteAttribute::Destination(RouteAddress::Inet6(address)) => IpAddr::from(*address),
-                _ => continue,
-            };
-            let net = IpNet::new(address, route.header.destination_prefix_length).ok();
-            taken.extend(net.filter(|net| net.prefix_len() > DEFAULT_ROUTE_BITS_MAX));
-        }
+    let routes = list_routes(handle, all).await?;
+    let is_others = |route: &&RouteMessage| {
+        let through = interface_of(route);
+        through.is_none() || through != own_bridge
+    };
+    let taken = routes.iter().filter(is_others).filter_map(destination_of);
+    Ok(taken.filter(|net| net.prefix_len() > DEFAULT_ROUTE_BITS_MAX).collect())
+}
+
+async fn list_routes(handle: &Handle, all: RouteMessage) -> Result<Vec<RouteMessage>, NetError> {
+    let listed = handle.route().get(all).execute().try_collect().await;
+    listed.map_err(|error| netlink("list", "routes", error))
+}
+
+fn interface_of(route: &RouteMessage) -> Option<u32> {
+    route.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Oif(index) => Some(*index),
+        _ => None,
+    })
+}
+
+/// Nothing for a default route.
+fn destination_of(route: &RouteMessage) -> Option<IpNet> {
+    let address = route.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Destination(RouteAddress::Inet(address)) => Some(IpAddr::from(*address)),
+        RouteAttribute::Destination(RouteAddress::Inet6(address)) => Some(IpAddr::from(*address)),
+        _ => None,
+    })?;
+    IpNet::new(address, route.header.destination_prefix_length).ok()
+}
+
+/// The routes that [`route_into`] made, of this agent or an earlier one. Those of the kernel and
+/// those that a user made by hand are others.
+pub(crate) async fn routed_into(
+    handle: &Handle,
+    index: u32,
+    stack: IpStack,
+) -> Result<BTreeSet<IpNet>, NetError> {
+    let mut routes = list_routes(handle, RouteMessageBuilder::<Ipv4Addr>::new().build()).await?;
+    if stack.has(IpFamily::V6) {
+        let of_ipv6 = RouteMessageBuilder::<Ipv6Addr>::new().build();
+        routes.extend(list_routes(handle, of_ipv6).await?);
     }
-    Ok(taken)
+    let is_ours = |route: &&RouteMessage| {
+        interface_of(route) == Some(index)
+            && route.header.protocol == RouteProtocol::Static
+            && route.header.table == RouteHeader::RT_TABLE_MAIN
+    };
+    Ok(routes.iter().filter(is_ours).filter_map(destination_of).collect())
 }
 
 /// Routes these addresses into the bridge.
@@ -226,11 +258,13 @@ pub(crate) async fn unroute(handle: &Handle, index: u32, range: IpNet) -> Result
 fn route_to(index: u32, range: IpNet) -> RouteMessage {
     match range {
         IpNet::V4(range) => RouteMessageBuilder::<Ipv4Addr>::new()
+            .protocol(RouteProtocol::Static)
             .destination_prefix(range.network(), range.prefix_len())
             .output_interface(index)
             .scope(RouteScope::Link)
             .build(),
         IpNet::V6(range) => RouteMessageBuilder::<Ipv6Addr>::new()
+            .protocol(RouteProtocol::Static)
             .destination_prefix(range.network(), range.prefix_len())
             .output_interface(index)
             .build(),

@@ -295,6 +295,18 @@ impl BridgeNetwork {
         bridge::route_into(&self.inner.netlink, self.inner.bridge.index, range).await
     }
 
+    /// The ranges of Services that are routed into the bridge, also by an earlier agent.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub async fn routed_services(&self) -> Result<BTreeSet<IpNet>, NetError> {
+        // a socket lists one thing at a time, and others may list by that of this network
+        let (netlink, driver) = links::connect(&self.inner.config.bridge)?;
+        let found = bridge::routed_into(&netlink, self.inner.bridge.index, self.stack()).await;
+        driver.abort();
+        found
+    }
+
     /// Takes the route to a range of Services away. Absent is success.
     ///
     /// # Errors

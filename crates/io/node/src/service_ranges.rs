@@ -39,13 +39,26 @@ pub struct ServiceRanges {
     own: BTreeSet<IpNet>,
     /// Where the machine leads because of users.
     led: BTreeSet<IpNet>,
+    /// What an earlier engine left.
+    leftover: LeftoverRoutes,
+}
+
+/// Routes that led to ranges in the time of an earlier engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LeftoverRoutes {
+    /// They may be there.
+    Unknown,
+    /// Those of ranges that are gone were removed.
+    Removed,
 }
 
 impl ServiceRanges {
     /// One for the pods on this bridge. The rules change by way of `routes`.
     pub const fn new(bridge: String, network: Arc<BridgeNetwork>, routes: PodRoutes) -> Self {
         let known = BTreeMap::new();
-        Self { bridge, network, routes, known, own: BTreeSet::new(), led: BTreeSet::new() }
+        let own = BTreeSet::new();
+        let led = BTreeSet::new();
+        Self { bridge, network, routes, known, own, led, leftover: LeftoverRoutes::Unknown }
     }
 
     /// Follows them until the watch ends.
@@ -94,13 +107,14 @@ impl ServiceRanges {
         clock: &Clock,
     ) -> Result<(), NetworkError> {
         if self.known.is_empty() && self.led.is_empty() {
-            return Ok(());
+            return self.remove_leftover(&BTreeSet::new()).await;
         }
         let machine = self.machine().await?;
         let judge = |object: &ServiceCIDR| RangeVerdict::new(object, &machine);
         let verdicts: Vec<RangeVerdict> = self.known.values().map(judge).collect();
         let mut wanted: BTreeSet<IpNet> = verdicts.iter().flat_map(usable).collect();
         wanted.retain(|range| !self.own.contains(range));
+        self.remove_leftover(&wanted).await?;
         for range in wanted.difference(&self.led) {
             let routed = self.network.route_services(*range).await;
             routed.map_err(|error| in_one_line(&error))?;
@@ -118,6 +132,26 @@ impl ServiceRanges {
                 report(objects, object, verdict, clock).await?;
             }
         }
+        Ok(())
+    }
+
+    /// Takes away once what leads to ranges of an earlier engine that are gone: their objects were
+    /// deleted while none ran.
+    async fn remove_leftover(&mut self, wanted: &BTreeSet<IpNet>) -> Result<(), NetworkError> {
+        match self.leftover {
+            LeftoverRoutes::Removed => return Ok(()),
+            // before the first list nothing is known of what is wanted
+            LeftoverRoutes::Unknown if self.own.is_empty() => return Ok(()),
+            LeftoverRoutes::Unknown => {}
+        }
+        let routed = self.network.routed_services().await.map_err(|error| in_one_line(&error))?;
+        let is_wanted = |range: &&IpNet| wanted.contains(range) || self.own.contains(range);
+        for range in routed.iter().filter(|range| !is_wanted(range)) {
+            let unrouted = self.network.unroute_services(*range).await;
+            unrouted.map_err(|error| in_one_line(&error))?;
+            tracing::info!(%range, "removed the route to a range of Services that is gone");
+        }
+        self.leftover = LeftoverRoutes::Removed;
         Ok(())
     }
 

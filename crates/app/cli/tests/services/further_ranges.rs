@@ -26,6 +26,32 @@ fn condition(engine: &Engine, name: &str, wanted: &str) -> Value {
     object["status"]["conditions"][0].clone()
 }
 
+/// The deletion is stored, and the engine is killed before it has removed the route.
+#[test]
+fn the_route_that_a_killed_engine_left_goes_when_its_range_is_gone() {
+    let mut engine = Engine::start();
+    let third = std::process::id() % 256;
+    let (gone, stays) = (format!("10.78.{third}.0/24"), format!("10.79.{third}.0/24"));
+    for (name, cidr) in [("gone", &gone), ("stays", &stays)] {
+        engine.apply(&range(name, cidr));
+        condition(&engine, name, "True");
+    }
+    let own =
+        engine.get("servicecidrs/kubernetes")["spec"]["cidrs"][0].as_str().unwrap().to_owned();
+    let led = || [&own, &gone, &stays].map(|cidr| routes().contains(cidr.as_str()));
+    assert_eq!(led(), [true; 3], "{}", routes());
+    engine.kubectl(&["delete", "servicecidr", "gone", "--timeout=60s"]);
+    engine.kill();
+    let bridge = engine.bridge().to_owned();
+    let left = ["route", "replace", &gone, "dev", &bridge, "scope", "link", "proto", "static"];
+    assert!(Command::new("ip").args(left).status().unwrap().success());
+    engine.launch(&[]);
+    let begin = Instant::now();
+    while led() != [true, false, true] {
+        assert!(begin.elapsed() < PATIENCE, "{}", routes());
+    }
+}
+
 fn routes() -> String {
     let listed = Command::new("ip").args(["-4", "route"]).output().unwrap();
     text(&listed.stdout)

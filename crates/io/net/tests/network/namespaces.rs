@@ -256,6 +256,29 @@ fn routes_are_told_without_the_default_and_those_of_the_own_bridge() {
 }
 
 #[test]
+fn routes_to_services_are_known_to_the_next_agent_and_no_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Namespace::new();
+    let range = |text: &str| text.parse().unwrap();
+    host.block_on(|| async {
+        let network = BridgeNetwork::open(config(dir.path())).await.unwrap();
+        assert_eq!(network.routed_services().await.unwrap(), BTreeSet::new());
+        for text in ["10.96.0.0/16", "10.77.3.0/24"] {
+            network.route_services(range(text)).await.unwrap();
+        }
+        drop(network);
+        host.ip("route add 10.78.0.0/24 dev rktest0"); // a user's
+        let network = BridgeNetwork::open(config(dir.path())).await.unwrap();
+        let expected = BTreeSet::from([range("10.77.3.0/24"), range("10.96.0.0/16")]);
+        assert_eq!(network.routed_services().await.unwrap(), expected);
+        network.unroute_services(range("10.77.3.0/24")).await.unwrap();
+        let expected = BTreeSet::from([range("10.96.0.0/16")]);
+        assert_eq!(network.routed_services().await.unwrap(), expected);
+        assert!(host.ip("route").contains("10.78.0.0/24"));
+    });
+}
+
+#[test]
 fn bad_configurations_are_refused_with_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let host = Namespace::new();
