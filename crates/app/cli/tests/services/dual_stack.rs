@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rekindle_testkit::ports::answers;
 use rekindle_testkit::{Engine, text};
+use serde_json::json;
 
 use crate::{ready, replicas, web};
 
@@ -86,6 +87,12 @@ fn pods_and_services_are_reached_by_ipv6_and_everything_goes_with_the_engine() {
     assert!(answers("127.0.0.1", node_port));
 
     // what the pod knows of itself and of names
+    // both of the first family, as kubeadm has them
+    let kubernetes = &engine.get("service/kubernetes")["spec"];
+    let families = (&kubernetes["ipFamilyPolicy"], &kubernetes["ipFamilies"]);
+    assert_eq!(families, (&json!("SingleStack"), &json!(["IPv4"])));
+    assert_eq!(in_shell(&engine, "grep -c ^nameserver /etc/resolv.conf").trim(), "1");
+
     let ips = in_shell(&engine, "echo $IPS");
     assert!(ips.trim().ends_with(&format!(",{shell_ip}")), "{ips}");
     let hosts = in_shell(&engine, "cat /etc/hosts");
