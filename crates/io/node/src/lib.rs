@@ -75,7 +75,7 @@ pub use probes::connect_tls;
 pub use service_ranges::ServiceRanges;
 pub use service_rules::{
     AddressesInUse, AgentLine, PodPorts, PodRoutes, PortDemand, PortOutcome, RouteRequest,
-    SandboxAddresses, ServiceRules, follow_requests, serve_routes,
+    SandboxAddresses, ServiceRules, follow_requests, serve_routes, warn_of_unrouted_services,
 };
 pub use settings::{NodeSettings, SettingsError};
 pub use shutdown::{ShutdownGroup, ShutdownPolicy};

@@ -12,7 +12,9 @@ use rekindle_net::rules::{
     Ipv6Ranges, LoopbackNodePorts, PodEgress, RuleTableConfig, TableOwnership, forwarding_firewalls,
 };
 use rekindle_net::{BridgeNetwork, ForwardingUsers, IpNet, Ipv4Net, Ipv6Net};
-use rekindle_node::{PodRoutes, ServiceNames, ServiceRanges, ServiceRules, serve_routes};
+use rekindle_node::{
+    PodRoutes, ServiceNames, ServiceRanges, ServiceRules, serve_routes, warn_of_unrouted_services,
+};
 use rekindle_types::{IpFamily, causes};
 use tokio::net::UnixListener;
 
@@ -99,7 +101,11 @@ impl RuleWriter {
                     error = causes(&error),
                     "failed to prepare rules for Services: their addresses lead nowhere; their names lead to pods, at the ports of the pods"
                 );
-                let task = WriterTask::start(serve_others(listener, PodRoutes::default()));
+                let serve_others = serve_others(listener, PodRoutes::default());
+                let warn = warn_of_unrouted_services(client.clone(), clock, causes(&error));
+                let task = WriterTask::start(async move {
+                    tokio::join!(serve_others, warn);
+                });
                 Self { task, ..writer }
             }
         };

@@ -19,6 +19,7 @@ mod port_hold;
 mod refused_elements;
 mod routes;
 mod service_events;
+mod unrouted_services;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,6 +44,7 @@ pub use self::routes::{
     SandboxAddresses,
 };
 use self::service_events::{report_closed_port, report_lost_ports};
+pub use self::unrouted_services::warn_of_unrouted_services;
 use crate::clock::{Clock, sleep_until};
 use crate::kernel_rules::KernelRules;
 use crate::object_watch::{WatchNews, watch_objects};
