@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Clients at the same time.
 const CLIENTS: usize = 4;
 /// From one connection of a client to its next. Many more would use up the ports of the machine in
-/// a minute, and a probe of the pod that happens on one that was used a moment ago fails.
+/// a minute, and what one client has with a pod both directly and through a Service shares them.
 const PACE: Duration = Duration::from_millis(10);
 /// From one request to the next of a client that keeps its connection: 200 of them are 2,000
 /// requests a second.
@@ -98,8 +98,17 @@ impl Load {
     /// Begins to ask the server at this address from so many clients, each on a connection that it
     /// keeps: 10 requests a second from each.
     pub fn start_kept(host: &str, port: u16, clients: usize) -> Self {
+        Self::start_kept_with(host, port, clients, PACE_KEPT)
+    }
+
+    /// The same as fast as it answers.
+    pub fn start_kept_at_full_speed(host: &str, port: u16) -> Self {
+        Self::start_kept_with(host, port, CLIENTS, Duration::ZERO)
+    }
+
+    fn start_kept_with(host: &str, port: u16, clients: usize, pace: Duration) -> Self {
         let server = server(host, port);
-        Self::start_clients(clients, PACE_KEPT, || {
+        Self::start_clients(clients, pace, || {
             let mut connection = KeptConnection::new(server, PATIENCE);
             move || connection.ask()
         })

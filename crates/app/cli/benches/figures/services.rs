@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::ObjectMeta;
 use kube::runtime::wait::await_condition;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -24,6 +24,8 @@ const ROLLOUTS: usize = 5;
 /// Of the only replica.
 const RESTARTS: usize = 10;
 const ROUNDS: usize = 4;
+/// An argument of a program may be somewhat longer.
+const ANSWER_BYTES: usize = 100_000;
 const ROUND: Duration = Duration::from_secs(2);
 /// A status of which nothing changes for so long will not be what is waited for.
 pub const NEXT_IS_DUE: Duration = Duration::from_secs(60);
@@ -56,6 +58,8 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
         Amount::rate(through / past),
         format!("{through:.0}/s of {past:.0}/s: {:.0} %", 100.0 * through / past),
     );
+
+    measure_throughput(report, &pods, &services).await?;
 
     scale(&deployments, json!({ "replicas": REPLICAS })).await?;
     rolled_out(&deployments, REPLICAS).await?;
@@ -92,6 +96,52 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
     report.durations("… from the request of a restart to the pod being ready", "–", taken);
     report.durations("… the slowest of all connections", "restart + 5 ms", vec![result.slowest]);
     Ok(())
+}
+
+/// Bytes through a Service's address beside those from the pod's own, on kept connections.
+async fn measure_throughput(
+    report: &mut Report,
+    pods: &Api<Pod>,
+    services: &Api<Service>,
+) -> anyhow::Result<()> {
+    let pod = json!({
+        "metadata": { "name": "bulk", "labels": { "is": "bulk" } },
+        "spec": { "terminationGracePeriodSeconds": 1, "containers": [{
+            "name": "server",
+            "image": "localhost/demo",
+            "args": ["server", "--port", "8080", "--text", "x".repeat(ANSWER_BYTES)],
+            "readinessProbe": { "httpGet": { "port": 8080 }, "periodSeconds": 1 },
+        }] },
+    });
+    pods.create(&PostParams::default(), &object(pod)?).await?;
+    let service = create(services, "bulk", json!({ "is": "bulk" })).await?;
+    let ready = await_condition(pods.clone(), "bulk", is_ready);
+    let ready = tokio::time::timeout(NEXT_IS_DUE, ready).await.context("it is not ready")??;
+    let status = ready.and_then(|pod| pod.status);
+    let direct = status.and_then(|status| status.pod_ip).context("the pod's address")?;
+    let (mut past, mut through) = (0.0, 0.0);
+    for _ in 0..ROUNDS {
+        past += megabytes_per_second(&direct, 8080).await? / ROUNDS as f64;
+        through += megabytes_per_second(&service, 80).await? / ROUNDS as f64;
+    }
+    pods.delete("bulk", &DeleteParams::default()).await?;
+    report.amount(
+        "throughput through a Service's address, beside the pod's own",
+        "≥ 95 %",
+        Amount::rate(through / past),
+        format!("{through:.0} of {past:.0} MB/s: {:.0} %", 100.0 * through / past),
+    );
+    Ok(())
+}
+
+async fn megabytes_per_second(host: &str, port: u16) -> anyhow::Result<f64> {
+    let begun = Instant::now();
+    let load = Load::start_kept_at_full_speed(host, port);
+    tokio::time::sleep(ROUND).await;
+    let result = tokio::task::spawn_blocking(|| load.stop()).await?;
+    anyhow::ensure!(result.lost.is_empty(), "{:?}", result.lost.first());
+    let bytes = result.answered as f64 * ANSWER_BYTES as f64;
+    Ok(bytes / 1e6 / begun.elapsed().as_secs_f64())
 }
 
 fn lost(result: &LoadResult) -> String {
