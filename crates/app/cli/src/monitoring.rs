@@ -1,4 +1,5 @@
-//! What monitoring asks of an operator: `/metrics`, `/healthz` and `/readyz`, by plain HTTP.
+//! What monitoring asks of an operator or an agent: `/metrics`, `/healthz` and `/readyz`, by plain
+//! HTTP.
 //!
 //! The engine has an API server for this; a process of a cluster has only this endpoint. It says
 //! nothing secret and takes nothing in, so it needs no TLS and no rights.
@@ -32,7 +33,7 @@ pub(crate) trait Monitored: Send + Sync + 'static {
     /// Its metrics.
     fn write_metrics(&self, text: &mut Text);
     /// Why it cannot do its work yet; `None` when it can.
-    fn not_ready(&self) -> Option<&'static str>;
+    fn not_ready(&self) -> impl Future<Output = Option<String>> + Send;
 }
 
 /// Listens at the first of these addresses that there is, and answers until the future is dropped.
@@ -67,8 +68,11 @@ async fn serve(listener: TcpListener, monitored: Arc<impl Monitored>) -> Infalli
         tokio::spawn(async move {
             let _permit = permit;
             let answers = service_fn(move |request: Request<Incoming>| {
-                let answer = answer(request.method(), request.uri().path(), &*monitored);
-                std::future::ready(Ok::<_, Infallible>(answer))
+                let monitored = Arc::clone(&monitored);
+                async move {
+                    let (method, path) = (request.method(), request.uri().path());
+                    Ok::<_, Infallible>(answer(method, path, &*monitored).await)
+                }
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -80,7 +84,7 @@ async fn serve(listener: TcpListener, monitored: Arc<impl Monitored>) -> Infalli
     }
 }
 
-fn answer(method: &Method, path: &str, monitored: &impl Monitored) -> Response<Full<Bytes>> {
+async fn answer(method: &Method, path: &str, monitored: &impl Monitored) -> Response<Full<Bytes>> {
     let (status, content_type, body) = match (method, path) {
         (&Method::GET | &Method::HEAD, "/metrics") => {
             let mut text = Text::default();
@@ -90,9 +94,9 @@ fn answer(method: &Method, path: &str, monitored: &impl Monitored) -> Response<F
         }
         // the event loop answers, so the process lives
         (&Method::GET | &Method::HEAD, "/healthz") => plain(StatusCode::OK, "ok"),
-        (&Method::GET | &Method::HEAD, "/readyz") => match monitored.not_ready() {
+        (&Method::GET | &Method::HEAD, "/readyz") => match monitored.not_ready().await {
             None => plain(StatusCode::OK, "ok"),
-            Some(reason) => plain(StatusCode::SERVICE_UNAVAILABLE, reason),
+            Some(reason) => plain(StatusCode::SERVICE_UNAVAILABLE, &reason),
         },
         (_, "/metrics" | "/healthz" | "/readyz") => {
             plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered")

@@ -70,7 +70,7 @@ const ARROWS: [(&str, &[&str]); 34] = [
             "manifest",
         ],
     ),
-    ("agent", &["types", "pod-driver", "cri-restart", "node"]),
+    ("agent", &["types", "metrics", "pod-driver", "cri-restart", "node"]),
     ("sim", &["types", "store", "api", "pod", "pod-driver", "ladder", "controllers", "reconcile"]),
     ("fuzz", &["types", "store", "api", "manifest", "audit", "encryption"]),
     ("testkit", &[]),

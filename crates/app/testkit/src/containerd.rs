@@ -244,7 +244,11 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
             assert!(unmounted.is_ok_and(|status| status.success()), "unmount {mount}");
         }
         for controller in std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
-            let _of_another_controller = std::fs::remove_dir(controller.path().join(&self.cgroup));
+            let of_it = controller.path().join(&self.cgroup);
+            for pod in std::fs::read_dir(&of_it).into_iter().flatten().flatten() {
+                let _a_file_of_the_kernel = std::fs::remove_dir(pod.path());
+            }
+            let _of_another_controller = std::fs::remove_dir(of_it);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! A strict reader of the Prometheus text format (0.0.4): what it takes, every scraper takes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 /// The labels of a sample, in their order.
 type Labels = Vec<(String, String)>;
@@ -145,4 +147,15 @@ fn labels(text: &str) -> (Labels, &str) {
         }
         rest = rest.strip_prefix(',').unwrap_or_else(|| panic!("{text}"));
     }
+}
+
+/// The status and the body of what an endpoint for monitoring answers, by plain HTTP.
+pub fn ask_endpoint(address: &str, method: &str, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).expect("connect to the endpoint");
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("ask");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    (head.split(' ').nth(1).expect("a status").to_owned(), body.to_owned())
 }

@@ -1,6 +1,7 @@
 //! One PodRestart from its first look to its end: does what the procedure says, one step at a time.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,11 +9,12 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use rekindle_cri_restart::{
-    PodRuntime, RestartAction, RestartEnd, RestartProgress, RestartSituation, RuntimeCall,
+    NodeCall, PodRuntime, RestartAction, RestartEnd, RestartProgress, RestartSituation,
     next_action, runtime_uid,
 };
 use rekindle_node::Clock;
 use rekindle_pod_driver::restart_status_patch;
+use rekindle_types::pods::in_full;
 use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartStatus};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
@@ -21,6 +23,7 @@ use tokio::sync::watch;
 use crate::ClusterAgent;
 use crate::cri::CriError;
 use crate::observed::SharedObjects;
+use crate::pod_events::{event_of, record};
 
 /// How long it waits before it writes a status again that the API did not take.
 const WRITE_PAUSE: Duration = Duration::from_secs(1);
@@ -76,6 +79,7 @@ impl NewestRestart {
 
 impl RestartTask {
     pub(crate) async fn run(self) -> RestartEnd {
+        let _until_it_ends = self.agent.figures.under_way();
         let mut changes = self.objects.changes();
         let mut progress = RestartProgress::default();
         let mut newest = NewestRestart::default();
@@ -85,88 +89,104 @@ impl RestartTask {
                 return RestartEnd::Answered;
             };
             let restart = newest.after(&seen).clone();
-            let runtime = self.look(pod.as_deref(), &mut progress).await;
+            let is_begun = phase(&restart).is_some();
+            let runtime = self.look(pod.as_deref(), is_begun, &mut progress).await;
             let situation = RestartSituation {
                 node: &self.agent.node,
                 own_namespace: self.agent.own_namespace.as_deref(),
                 restart: &restart,
                 pod: pod.as_deref(),
                 runtime: runtime.as_ref(),
+                can_clear: self.agent.access.can_clear(),
                 now: self.clock.now(),
             };
             match next_action(&situation, &mut progress) {
                 RestartAction::Leave if phase(&restart).is_some() => return RestartEnd::Answered,
                 RestartAction::Leave => return RestartEnd::Unanswered,
-                RestartAction::Write(status) => match self.write(&restart, &status).await {
-                    Ok(StatusWrite::Written(written)) if is_over(&written) => {
-                        let status = written.status.unwrap_or_default();
-                        tracing::info!(
-                            pod = pod_name(&seen),
-                            phase = ?status.phase,
-                            message = status.message.unwrap_or_default(),
-                            "PodRestart is over"
-                        );
-                        return RestartEnd::Answered;
-                    }
-                    Ok(StatusWrite::Written(written)) => newest.wrote(&restart, *written),
-                    Ok(StatusWrite::Stale) => self.wait(&mut changes, &seen, &pod, None).await,
-                    Ok(StatusWrite::Gone) => return RestartEnd::Answered,
-                    Ok(StatusWrite::Denied(error)) => {
-                        tracing::warn!(pod = pod_name(&seen), %error, "failed to write PodRestart");
-                        if phase(&restart).is_none() {
-                            return RestartEnd::Later; // its slot is for others
+                RestartAction::Write(status) => {
+                    match self.write(&restart, &status, pod.as_deref()).await {
+                        Ok(StatusWrite::Written(written)) if is_over(&written) => {
+                            let status = written.status.unwrap_or_default();
+                            tracing::info!(
+                                pod = pod_name(&seen),
+                                phase = ?status.phase,
+                                message = status.message.unwrap_or_default(),
+                                "PodRestart is over"
+                            );
+                            return RestartEnd::Answered;
                         }
-                        tokio::time::sleep(DENIED_PAUSE).await;
+                        Ok(StatusWrite::Written(written)) => newest.wrote(&restart, *written),
+                        Ok(StatusWrite::Stale) => self.wait(&mut changes, &seen, &pod, None).await,
+                        Ok(StatusWrite::Gone) => return RestartEnd::Answered,
+                        Ok(StatusWrite::Denied(error)) => {
+                            tracing::warn!(pod = pod_name(&seen), %error, "failed to write PodRestart");
+                            if phase(&restart).is_none() {
+                                return RestartEnd::Later; // its slot is for others
+                            }
+                            tokio::time::sleep(DENIED_PAUSE).await;
+                        }
+                        Err(error) => {
+                            tracing::warn!(pod = pod_name(&seen), %error, "failed to write PodRestart");
+                            tokio::time::sleep(WRITE_PAUSE).await;
+                        }
                     }
-                    Err(error) => {
-                        tracing::warn!(pod = pod_name(&seen), %error, "failed to write PodRestart");
-                        tokio::time::sleep(WRITE_PAUSE).await;
-                    }
-                },
-                RestartAction::StopContainers(plan) => {
-                    let Some(pod) = &pod else { continue };
-                    let stopped = self.agent.calls.stop_containers(pod, &plan).await;
-                    called(
-                        RuntimeCall::StopContainers,
-                        stopped,
-                        &mut progress,
-                        &seen,
-                        self.clock.now(),
-                    );
-                }
-                RestartAction::StopSandbox(id) => {
-                    let stopped = self.agent.calls.stop_sandbox(&id).await;
-                    called(
-                        RuntimeCall::StopSandbox,
-                        stopped,
-                        &mut progress,
-                        &seen,
-                        self.clock.now(),
-                    );
-                }
-                RestartAction::RemoveSandbox(id) => {
-                    let removed = self.agent.calls.remove_sandbox(&id).await;
-                    called(
-                        RuntimeCall::RemoveSandbox,
-                        removed,
-                        &mut progress,
-                        &seen,
-                        self.clock.now(),
-                    );
                 }
                 RestartAction::Wait(until) => {
                     self.wait(&mut changes, &seen, &pod, Some(until)).await;
                 }
+                RestartAction::Call(call) => self.act(&call, pod.as_deref(), &mut progress).await,
             }
         }
     }
 
+    /// Changes something on the node, and remembers how that went.
+    async fn act(&self, call: &NodeCall, pod: Option<&Pod>, progress: &mut RestartProgress) {
+        match self.call(call, pod).await {
+            Ok(()) => progress.succeeded(call.kind()),
+            Err(error) => {
+                let pod = pod.map(|pod| in_full(&pod.metadata)).unwrap_or_default();
+                tracing::warn!(pod, error, "failed to restart pod in place");
+                self.agent.figures.call_failed(&format!("{:?}", call.kind()));
+                progress.failed(call.kind(), &error, self.clock.now());
+            }
+        }
+    }
+
+    async fn call(&self, call: &NodeCall, pod: Option<&Pod>) -> Result<(), String> {
+        let (calls, access) = (&self.agent.calls, &self.agent.access);
+        let gone = || "the pod is gone".to_owned();
+        let refused = |error: CriError| error.to_string();
+        let failed = |error: io::Error| error.to_string();
+        match call {
+            NodeCall::StopContainers(plan) => {
+                let pod = pod.ok_or_else(gone)?;
+                calls.stop_containers(pod, plan).await.map_err(refused)
+            }
+            NodeCall::HoldPod(cgroup) => access.freeze(cgroup).await.map_err(failed),
+            NodeCall::StopSandbox(id) => calls.stop_sandbox(id).await.map_err(refused),
+            NodeCall::ClearEmptyDirs { cgroup, volumes } => {
+                let uid = pod.and_then(runtime_uid).ok_or_else(gone)?;
+                access.clear(cgroup, uid, volumes).await.map_err(failed)
+            }
+            NodeCall::ReleasePod(cgroup) => access.thaw(cgroup).map_err(failed),
+            NodeCall::RemoveSandbox(id) => calls.remove_sandbox(id).await.map_err(refused),
+        }
+    }
+
     /// What the runtime shows of the pod; none when it gives no answer.
-    async fn look(&self, pod: Option<&Pod>, progress: &mut RestartProgress) -> Option<PodRuntime> {
+    async fn look(
+        &self,
+        pod: Option<&Pod>,
+        is_begun: bool,
+        progress: &mut RestartProgress,
+    ) -> Option<PodRuntime> {
         let Some(uid) = pod.and_then(runtime_uid) else { return Some(PodRuntime::default()) };
         match self.agent.calls.look(uid).await {
-            Ok(runtime) => {
+            Ok(mut runtime) => {
                 progress.answered();
+                if !is_begun {
+                    self.agent.calls.add_evidence(uid, &self.agent.access, &mut runtime).await;
+                }
                 Some(runtime)
             }
             Err(error) => {
@@ -214,6 +234,7 @@ impl RestartTask {
         &self,
         before: &PodRestart,
         status: &PodRestartStatus,
+        pod: Option<&Pod>,
     ) -> Result<StatusWrite, kube::Error> {
         let mut patch = restart_status_patch(before.metadata.uid.as_deref(), status);
         patch["metadata"]["resourceVersion"] = json!(before.metadata.resource_version);
@@ -221,7 +242,10 @@ impl RestartTask {
         let api: Api<PodRestart> = Api::namespaced(self.agent.client.clone(), namespace);
         let name = before.metadata.name.as_deref().unwrap_or_default();
         match api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await {
-            Ok(written) => Ok(StatusWrite::Written(Box::new(written))),
+            Ok(written) => {
+                self.tell(phase(before), &written, pod);
+                Ok(StatusWrite::Written(Box::new(written)))
+            }
             Err(kube::Error::Api(answer)) => match answer.code {
                 404 => Ok(StatusWrite::Gone),
                 409 => Ok(StatusWrite::Stale),
@@ -229,6 +253,20 @@ impl RestartTask {
                 _ => Err(kube::Error::Api(answer)),
             },
             Err(error) => Err(error),
+        }
+    }
+}
+
+impl RestartTask {
+    /// Counts what was written, and says it in an event of the pod, which nothing waits for.
+    fn tell(&self, before: Option<PodRestartPhase>, written: &PodRestart, pod: Option<&Pod>) {
+        if is_over(written) && before != phase(written) {
+            self.agent.figures.ended(written);
+        }
+        let now = self.clock.now();
+        let event = pod.and_then(|pod| event_of(before, written, pod, &self.agent.node, now));
+        if let Some(event) = event {
+            tokio::spawn(record(self.agent.client.clone(), event));
         }
     }
 }
@@ -244,22 +282,6 @@ fn phase(restart: &PodRestart) -> Option<PodRestartPhase> {
 fn pod_name(restart: &PodRestart) -> String {
     let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
     format!("{namespace}/{}", restart.spec.pod_name)
-}
-
-fn called(
-    call: RuntimeCall,
-    result: Result<(), CriError>,
-    progress: &mut RestartProgress,
-    restart: &PodRestart,
-    now: Tick,
-) {
-    match result {
-        Ok(()) => progress.succeeded(call),
-        Err(error) => {
-            tracing::warn!(pod = pod_name(restart), %error, "failed to restart pod in place");
-            progress.failed(call, &error.to_string(), now);
-        }
-    }
 }
 
 #[cfg(test)]

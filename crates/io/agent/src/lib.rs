@@ -17,18 +17,28 @@
 
 mod carry_out;
 pub mod cri;
+mod figures;
+mod kubelet_folders;
+mod node_access;
 mod observed;
 mod pod_calls;
+mod pod_cgroups;
+mod pod_events;
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
+pub use figures::AgentFigures;
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
+pub use kubelet_folders::KubeletFolders;
+pub use node_access::NodeAccess;
 pub use pod_calls::PodCalls;
+pub use pod_cgroups::PodCgroups;
 pub use rekindle_cri_restart::RuntimeContainer;
 use rekindle_cri_restart::{RestartEnd, RestartSlots};
 use rekindle_node::Clock;
@@ -53,8 +63,12 @@ pub struct ClusterAgent {
     pub own_namespace: Option<String>,
     /// The node's runtime.
     pub calls: PodCalls,
+    /// What it sees of the node beside the runtime.
+    pub access: NodeAccess,
     /// So many pods of the node are restarted at once.
     pub restarts_max: usize,
+    /// What monitoring sees of it.
+    pub figures: Arc<AgentFigures>,
 }
 
 impl ClusterAgent {
@@ -103,6 +117,9 @@ impl ClusterAgent {
         let mut tasks = JoinSet::new();
         let mut later: Option<Instant> = None;
         loop {
+            if objects.is_listed() {
+                self.figures.informed();
+            }
             let open = objects.open_restarts(&self.node);
             for uid in slots.take(&open, |uid| objects.has_restart(uid)) {
                 let task = RestartTask {

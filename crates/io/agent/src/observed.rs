@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher::Event;
 use rekindle_cri_restart::OpenRestart;
-use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase};
+use rekindle_types::v1alpha1::{CarriedOutBy, ClearingStep, PodRestart, PodRestartPhase};
 use tokio::sync::watch;
 
 /// Namespace and name.
@@ -89,6 +89,12 @@ impl SharedObjects {
         self.changes.subscribe()
     }
 
+    /// Whether both kinds were listed.
+    pub(crate) fn is_listed(&self) -> bool {
+        let known = self.lock();
+        known.pods.is_listed && known.restarts.is_listed
+    }
+
     /// Whether the request with this UID is there.
     pub(crate) fn has_restart(&self, uid: &str) -> bool {
         self.lock().restarts.shown.values().any(|restart| is_uid(&restart.metadata, uid))
@@ -103,8 +109,8 @@ impl SharedObjects {
         Some((restart, pod))
     }
 
-    /// The requests that are not over and that this node answers: its pod is here, or this node has
-    /// begun it. None before both kinds were listed.
+    /// The requests that this node answers and that are not over, or leave a pod frozen: its pod is
+    /// here, or this node has begun it. None before both kinds were listed.
     pub(crate) fn open_restarts(&self, node: &str) -> Vec<OpenRestart> {
         let known = self.lock();
         if !known.pods.is_listed || !known.restarts.is_listed {
@@ -112,7 +118,8 @@ impl SharedObjects {
         }
         let open = known.restarts.shown.values().filter(|restart| {
             let status = restart.status.as_ref();
-            let is_over = status.and_then(|s| s.phase).is_some_and(PodRestartPhase::is_final);
+            let is_over = status.and_then(|s| s.phase).is_some_and(PodRestartPhase::is_final)
+                && !may_leave_pod_frozen(restart);
             let answered_by = status.and_then(|status| status.node_name.as_deref());
             let is_here = match answered_by {
                 Some(name) => name == node,
@@ -126,6 +133,13 @@ impl SharedObjects {
         });
         open.collect()
     }
+}
+
+/// Whether a request froze its pod and nothing says that it was thawed.
+fn may_leave_pod_frozen(restart: &PodRestart) -> bool {
+    let runtime = restart.status.as_ref().and_then(|status| status.runtime.as_ref());
+    let clearing = runtime.and_then(|runtime| runtime.empty_dirs.as_ref());
+    clearing.is_some_and(|clearing| clearing.step != ClearingStep::Released)
 }
 
 fn is_uid(metadata: &ObjectMeta, uid: &str) -> bool {

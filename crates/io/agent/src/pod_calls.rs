@@ -13,13 +13,16 @@ use rekindle_cri_restart::{
 use rekindle_node::run_http_hook;
 use rekindle_types::TickDuration;
 use rekindle_types::v1alpha1::{ContainerLastEnd, END_MESSAGE_BYTES_MAX};
+use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::NodeAccess;
 use crate::cri::messages::{
     ContainerFilter, ContainerStatusRequest, ContainerStatusResponse, EmptyResponse,
     ExecSyncRequest, ExecSyncResponse, ListContainersRequest, ListContainersResponse,
     ListPodSandboxRequest, ListPodSandboxResponse, ListedContainer, PodSandboxFilter,
-    SandboxRequest, StopContainerRequest, VersionRequest, VersionResponse,
+    PodSandboxStatusRequest, PodSandboxStatusResponse, RuntimeContainerStatus, SandboxRequest,
+    StopContainerRequest, VersionRequest, VersionResponse,
 };
 use crate::cri::{CriClient, CriError};
 
@@ -77,7 +80,42 @@ impl PodCalls {
                 })
                 .collect(),
             containers,
+            cgroup: None,
+            oom_kills: None,
         })
+    }
+
+    /// Adds what is kept of a pod before it is restarted, as far as the agent sees it: its cgroup
+    /// and the last lines of logs. What is not known is left out.
+    pub async fn add_evidence(&self, pod_uid: &str, access: &NodeAccess, runtime: &mut PodRuntime) {
+        if access.cgroups.is_some()
+            && let Some(sandbox) = runtime.ready_sandbox()
+        {
+            let path = self.cgroup_path(&sandbox.id).await;
+            let seen = path.and_then(|path| access.look_at_cgroup(&path, pod_uid));
+            if let Some((cgroup, oom_kills)) = seen {
+                runtime.cgroup = Some(cgroup);
+                runtime.oom_kills = oom_kills;
+            }
+        }
+        if access.pod_logs.is_some() {
+            let logs = runtime.containers.iter().map(|container| self.status_of(&container.id));
+            for (at, status) in join_all(logs).await.into_iter().enumerate() {
+                runtime.containers[at].last_log =
+                    status.and_then(|status| access.last_log(&status.log_path));
+            }
+        }
+    }
+
+    /// The cgroup of a sandbox, as its OCI specification has it.
+    async fn cgroup_path(&self, sandbox: &str) -> Option<String> {
+        let request = PodSandboxStatusRequest { pod_sandbox_id: sandbox.to_owned(), verbose: true };
+        let answer = self.0.call("PodSandboxStatus", &request, LIST_LIMIT).await;
+        let PodSandboxStatusResponse { info } = answer
+            .inspect_err(|error| tracing::debug!(sandbox, %error, "failed to read a sandbox"))
+            .ok()?;
+        let info: Value = serde_json::from_str(info.get("info")?).ok()?;
+        Some(info["runtimeSpec"]["linux"]["cgroupsPath"].as_str()?.to_owned())
     }
 
     async fn container(&self, listed: ListedContainer) -> RuntimeContainer {
@@ -101,20 +139,25 @@ impl PodCalls {
             attempt: metadata.attempt,
             state,
             end,
+            last_log: None,
         }
     }
 
-    /// How a container ended. It is evidence only: what is not known is left out.
-    async fn end_of(&self, id: &str) -> Option<ContainerLastEnd> {
+    /// How a container is. It is evidence only: what is not known is left out.
+    async fn status_of(&self, id: &str) -> Option<RuntimeContainerStatus> {
         let request = ContainerStatusRequest { container_id: id.to_owned() };
         let answer = self.0.call("ContainerStatus", &request, LIST_LIMIT).await;
-        let status = match answer {
-            Ok(ContainerStatusResponse { status }) => status?,
-            Err(error) => {
-                tracing::debug!(container = id, %error, "failed to read how a container ended");
-                return None;
-            }
-        };
+        let ContainerStatusResponse { status } = answer
+            .inspect_err(
+                |error| tracing::debug!(container = id, %error, "failed to read a container"),
+            )
+            .ok()?;
+        status
+    }
+
+    /// How a container ended.
+    async fn end_of(&self, id: &str) -> Option<ContainerLastEnd> {
+        let status = self.status_of(id).await?;
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
         let mut message = status.message;
         message.truncate(message.floor_char_boundary(END_MESSAGE_BYTES_MAX));

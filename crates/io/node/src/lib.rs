@@ -81,3 +81,4 @@ pub use settings::{NodeSettings, SettingsError};
 pub use shutdown::{ShutdownGroup, ShutdownPolicy};
 pub use sysctls::{AllowedSysctls, SysctlsError};
 pub use users::{UserIdRanges, UserIdsError};
+pub use volumes::empty_folder;

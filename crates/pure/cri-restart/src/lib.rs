@@ -7,7 +7,8 @@
 //!    |
 //!    v written: sandbox, containers, evidence
 //! Running -> stop containers -> stop sandbox -> remove sandbox -> wait for the kubelet -> Succeeded
-//!    |                             (rung Pod)     (rung Pod)
+//!    |                         \  (rung Pod)  /   (rung Pod)
+//!    |                          +- freeze, empty emptyDir volumes, thaw (`emptyDirs: Clear`)
 //!    +--> Failed                              the runtime failed too often, or it took too long
 //! ```
 //!
@@ -15,17 +16,21 @@
 //! another one, so a request that is taken up again after a crash ends nothing twice. What the
 //! driver remembers beside that ([`RestartProgress`]) may be lost at any point.
 
+mod clearing;
 mod evidence;
+mod pod_cgroup;
 mod pod_runtime;
 mod procedure;
 mod refusals;
 mod restart_slots;
 mod stop_plan;
 
+pub use clearing::{EmptyDirVolume, clears_empty_dirs};
+pub use pod_cgroup::pod_cgroup;
 pub use pod_runtime::{PodRuntime, RuntimeContainer, RuntimeContainerState, RuntimeSandbox};
 pub use procedure::{
-    NEW_SANDBOX_LATEST, RUNTIME_SILENT_MAX, RestartAction, RestartProgress, RestartSituation,
-    RuntimeCall, next_action,
+    NEW_SANDBOX_LATEST, NodeCall, RUNTIME_SILENT_MAX, RestartAction, RestartProgress,
+    RestartSituation, RuntimeCall, next_action,
 };
 pub use refusals::refusal;
 pub use restart_slots::{OpenRestart, RestartEnd, RestartSlots};

@@ -9,6 +9,11 @@ pub struct PodRuntime {
     pub sandboxes: Vec<RuntimeSandbox>,
     /// Their containers, in no order.
     pub containers: Vec<RuntimeContainer>,
+    /// The pod's cgroup below the root of cgroups, where it has one of its own that can be frozen,
+    /// and the agent looked for it.
+    pub cgroup: Option<String>,
+    /// How often the kernel has ended a process of the pod for lack of memory, where that is seen.
+    pub oom_kills: Option<i64>,
 }
 
 /// A sandbox.
@@ -37,6 +42,8 @@ pub struct RuntimeContainer {
     pub state: RuntimeContainerState,
     /// How it ended, if it has and that was asked for.
     pub end: Option<ContainerLastEnd>,
+    /// The last lines of its log, where they are seen.
+    pub last_log: Option<String>,
 }
 
 /// Where a container is in its life, as CRI says it.

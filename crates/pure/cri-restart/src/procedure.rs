@@ -8,6 +8,7 @@ use rekindle_types::v1alpha1::{
 };
 use rekindle_types::{Tick, TickDuration, span};
 
+use crate::clearing::{self, EmptyDirVolume};
 use crate::evidence::last_end;
 use crate::refusals::refusal;
 use crate::{PodRuntime, RuntimeContainer, RuntimeContainerState, StopPlan};
@@ -15,7 +16,8 @@ use crate::{PodRuntime, RuntimeContainer, RuntimeContainerState, StopPlan};
 /// A stop that failed this often in a row is not tried again: a network that cannot be taken down
 /// would make the kubelet try for ever (openshift/origin#19604).
 const STOP_TRIES_MAX: u32 = 2;
-/// The same of a removal. A container that the kubelet is starting just then holds it up.
+/// The same of a removal, which a container that the kubelet is starting just then holds up, and of
+/// the thaw of a pod.
 const REMOVE_TRIES_MAX: u32 = 5;
 /// How long the kubelet has to begin a new sandbox after the old one was removed.
 pub const NEW_SANDBOX_LATEST: TickDuration = TickDuration::from_secs(120);
@@ -37,6 +39,8 @@ pub struct RestartSituation<'a> {
     pub pod: Option<&'a Pod>,
     /// What the runtime shows of the pod; none when it could not be asked.
     pub runtime: Option<&'a PodRuntime>,
+    /// Whether the agent sees cgroups and the kubelet's folders, so that it can empty volumes.
+    pub can_clear: bool,
     /// The time.
     pub now: Tick,
 }
@@ -45,7 +49,15 @@ pub struct RestartSituation<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct RestartProgress {
     are_containers_stopped: bool,
+    /// The pod was frozen.
+    pub(crate) is_held: bool,
     is_sandbox_stopped: bool,
+    /// The volumes were emptied, since the pod was frozen.
+    pub(crate) are_volumes_empty: bool,
+    /// The pod was thawed.
+    pub(crate) is_released: bool,
+    /// How it ends; it waits for the thaw to be written.
+    pub(crate) verdict: Option<(PodRestartPhase, String)>,
     failed: Option<(RuntimeCall, u32)>,
     not_before: Tick,
     last_error: String,
@@ -53,13 +65,19 @@ pub struct RestartProgress {
     removal_seen: Option<Tick>,
 }
 
-/// A call that changes something in the runtime.
+/// A kind of call that changes something on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuntimeCall {
     /// The preStop hooks and StopContainer.
     StopContainers,
+    /// The pod's cgroup is frozen.
+    HoldPod,
     /// StopPodSandbox.
     StopSandbox,
+    /// The emptyDir volumes are emptied.
+    ClearEmptyDirs,
+    /// The pod's cgroup is thawed.
+    ReleasePod,
     /// RemovePodSandbox.
     RemoveSandbox,
 }
@@ -68,8 +86,22 @@ impl RuntimeCall {
     fn text(self) -> &'static str {
         match self {
             RuntimeCall::StopContainers => "stop the containers",
+            RuntimeCall::HoldPod => "freeze the pod",
             RuntimeCall::StopSandbox => "stop the sandbox",
+            RuntimeCall::ClearEmptyDirs => "empty the emptyDir volumes",
+            RuntimeCall::ReleasePod => "thaw the pod",
             RuntimeCall::RemoveSandbox => "remove the sandbox",
+        }
+    }
+
+    /// How often it is tried in a row.
+    pub(crate) fn tries_max(self) -> u32 {
+        match self {
+            RuntimeCall::StopContainers
+            | RuntimeCall::HoldPod
+            | RuntimeCall::StopSandbox
+            | RuntimeCall::ClearEmptyDirs => STOP_TRIES_MAX,
+            RuntimeCall::ReleasePod | RuntimeCall::RemoveSandbox => REMOVE_TRIES_MAX,
         }
     }
 }
@@ -79,7 +111,10 @@ impl RestartProgress {
     pub fn succeeded(&mut self, call: RuntimeCall) {
         match call {
             RuntimeCall::StopContainers => self.are_containers_stopped = true,
+            RuntimeCall::HoldPod => self.is_held = true,
             RuntimeCall::StopSandbox => self.is_sandbox_stopped = true,
+            RuntimeCall::ClearEmptyDirs => self.are_volumes_empty = true,
+            RuntimeCall::ReleasePod => self.is_released = true,
             RuntimeCall::RemoveSandbox => {}
         }
         self.failed = None;
@@ -93,7 +128,7 @@ impl RestartProgress {
     }
 
     /// How often a call has failed in a row. The failures of another call are none of its own.
-    fn failures_of(&self, call: RuntimeCall) -> u32 {
+    pub(crate) fn failures_of(&self, call: RuntimeCall) -> u32 {
         self.failed.filter(|(failed, _)| *failed == call).map_or(0, |(_, count)| count)
     }
 
@@ -116,35 +151,77 @@ pub enum RestartAction {
     Leave,
     /// The status is written. Nothing else happens before it is.
     Write(Box<PodRestartStatus>),
-    /// Containers are stopped.
-    StopContainers(StopPlan),
-    /// The sandbox with this id is stopped.
-    StopSandbox(String),
-    /// The sandbox with this id is removed.
-    RemoveSandbox(String),
+    /// Something of the pod is changed on the node.
+    Call(NodeCall),
     /// The pod is waited for, until this time at most.
     Wait(Tick),
 }
 
+/// What is changed on the node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodeCall {
+    /// Containers are stopped.
+    StopContainers(StopPlan),
+    /// This cgroup of the pod is frozen.
+    HoldPod(String),
+    /// The sandbox with this id is stopped.
+    StopSandbox(String),
+    /// These volumes of the pod are emptied, as long as its cgroup is frozen.
+    ClearEmptyDirs {
+        /// The pod's cgroup.
+        cgroup: String,
+        /// The volumes.
+        volumes: Vec<EmptyDirVolume>,
+    },
+    /// This cgroup of the pod is thawed.
+    ReleasePod(String),
+    /// The sandbox with this id is removed.
+    RemoveSandbox(String),
+}
+
+impl NodeCall {
+    /// What kind of call it is.
+    pub fn kind(&self) -> RuntimeCall {
+        match self {
+            NodeCall::StopContainers(_) => RuntimeCall::StopContainers,
+            NodeCall::HoldPod(_) => RuntimeCall::HoldPod,
+            NodeCall::StopSandbox(_) => RuntimeCall::StopSandbox,
+            NodeCall::ClearEmptyDirs { .. } => RuntimeCall::ClearEmptyDirs,
+            NodeCall::ReleasePod(_) => RuntimeCall::ReleasePod,
+            NodeCall::RemoveSandbox(_) => RuntimeCall::RemoveSandbox,
+        }
+    }
+}
+
 /// The next action.
 pub fn next_action(at: &RestartSituation<'_>, progress: &mut RestartProgress) -> RestartAction {
+    match decide(at, progress) {
+        RestartAction::Write(status) => clearing::released_first(at, progress, status),
+        action => action,
+    }
+}
+
+fn decide(at: &RestartSituation<'_>, progress: &mut RestartProgress) -> RestartAction {
     let unwritten = PodRestartStatus::default();
     let status = at.restart.status.as_ref().unwrap_or(&unwritten);
     match status.phase {
-        Some(PodRestartPhase::Running) => go_on(at, status, progress),
+        Some(PodRestartPhase::Running) => match progress.verdict.clone() {
+            Some((phase, message)) => at.write(phase, message),
+            None => go_on(at, status, progress),
+        },
         Some(
             PodRestartPhase::Succeeded
             | PodRestartPhase::Failed
             | PodRestartPhase::Refused
             | PodRestartPhase::Withdrawn,
-        ) => RestartAction::Leave,
+        ) => clearing::after_the_end(at, status, progress),
         None => begin(at, progress),
     }
 }
 
 impl RestartSituation<'_> {
     /// The status after this report.
-    fn report(&self, phase: PodRestartPhase, message: String) -> PodRestartStatus {
+    pub(crate) fn report(&self, phase: PodRestartPhase, message: String) -> PodRestartStatus {
         let before = self.restart.status.clone().unwrap_or_default();
         let pod = self.pod.and_then(|pod| pod.metadata.uid.as_deref());
         let mut status = restart_progress(&before, pod, phase, message, self.now);
@@ -152,7 +229,7 @@ impl RestartSituation<'_> {
         status
     }
 
-    fn write(&self, phase: PodRestartPhase, message: String) -> RestartAction {
+    pub(crate) fn write(&self, phase: PodRestartPhase, message: String) -> RestartAction {
         RestartAction::Write(Box::new(self.report(phase, message)))
     }
 
@@ -208,6 +285,7 @@ fn begin(at: &RestartSituation<'_>, progress: &RestartProgress) -> RestartAction
                 over.and_then(|container| container.end.as_ref()),
                 status_of(pod, &container.name),
             ),
+            last_log: over.or(latest).and_then(|container| container.last_log.clone()),
         }
     });
     let mut containers: Vec<RestartedContainer> = containers.collect();
@@ -219,7 +297,16 @@ fn begin(at: &RestartSituation<'_>, progress: &RestartProgress) -> RestartAction
     if containers.is_empty() {
         return refuse(format!("no container or sidecar of pod {name} runs"));
     }
-    let begun = RuntimeRestart { sandbox_id: sandbox.id.clone(), containers };
+    let empty_dirs = match clearing::begin(at, spec, runtime) {
+        Ok(clearing) => clearing,
+        Err(why) => return refuse(why),
+    };
+    let begun = RuntimeRestart {
+        sandbox_id: sandbox.id.clone(),
+        containers,
+        oom_kills: runtime.oom_kills,
+        empty_dirs,
+    };
     let mut status = at.report(PodRestartPhase::Running, at.restart.spec.doing());
     status.runtime = Some(begun);
     RestartAction::Write(Box::new(status))
@@ -290,50 +377,76 @@ fn end(
     runtime: &PodRuntime,
     progress: &mut RestartProgress,
 ) -> Option<RestartAction> {
-    let fail = |why: String| at.write(PodRestartPhase::Failed, why);
-    let sandbox = runtime.sandbox(&begun.sandbox_id)?;
-    let is_of_pod = at.restart.spec.rung() == Rung::Pod;
-    let has_given_up = progress.failures_of(RuntimeCall::StopContainers) >= STOP_TRIES_MAX;
-    let running = still_running(begun, runtime);
-    if sandbox.is_ready && !progress.are_containers_stopped && !running.is_empty() {
-        // the sandbox's own stop ends what does not end by itself
-        if !has_given_up && at.now < progress.not_before {
-            return Some(RestartAction::Wait(progress.not_before));
-        }
-        if !has_given_up {
-            let pod_grace = at.pod.map_or(0, spec_grace_seconds);
-            let grace = at.restart.spec.grace_seconds().unwrap_or(pod_grace);
-            let plan = StopPlan::new(spec, &running, TickDuration::of_field(grace));
-            return Some(RestartAction::StopContainers(plan));
-        }
-        if !is_of_pod {
-            return Some(fail(progress.last_error.clone()));
-        }
-        progress.succeeded(RuntimeCall::StopContainers);
+    let sandbox = runtime.sandbox(&begun.sandbox_id);
+    if sandbox.is_some_and(|sandbox| sandbox.is_ready)
+        && let Some(action) = end_containers(at, begun, spec, runtime, progress)
+    {
+        return Some(action);
     }
-    if !is_of_pod {
+    if at.restart.spec.rung() != Rung::Pod {
         return None;
     }
-    let (call, tries_max) = if progress.is_sandbox_stopped {
-        (RuntimeCall::RemoveSandbox, REMOVE_TRIES_MAX)
-    } else {
-        (RuntimeCall::StopSandbox, STOP_TRIES_MAX)
-    };
-    let failures = progress.failures_of(call);
-    if failures >= tries_max {
-        let error = &progress.last_error;
-        return Some(fail(format!("{error}; it was tried {tries_max} times")));
+    if let Some(action) = clearing::hold(at, begun, runtime, progress) {
+        return Some(action);
     }
-    if failures > 0 && at.now < progress.not_before {
+    // also of one that is not ready: its network may still be there
+    if let Some(sandbox) = sandbox.filter(|_| !progress.is_sandbox_stopped) {
+        return Some(try_call(at, progress, NodeCall::StopSandbox(sandbox.id.clone())));
+    }
+    if let Some(action) = clearing::clear(at, begun, spec, runtime, progress) {
+        return Some(action);
+    }
+    Some(try_call(at, progress, NodeCall::RemoveSandbox(sandbox?.id.clone())))
+}
+
+/// The stop of the containers, as long as some run and that was not given up.
+fn end_containers(
+    at: &RestartSituation<'_>,
+    begun: &RuntimeRestart,
+    spec: &PodSpec,
+    runtime: &PodRuntime,
+    progress: &mut RestartProgress,
+) -> Option<RestartAction> {
+    let running = still_running(begun, runtime);
+    if progress.are_containers_stopped || running.is_empty() {
+        return None;
+    }
+    let call = RuntimeCall::StopContainers;
+    let has_given_up = progress.failures_of(call) >= call.tries_max();
+    if has_given_up && at.restart.spec.rung() == Rung::Pod {
+        // the sandbox's own stop ends what does not end by itself
+        progress.succeeded(call);
+        return None;
+    }
+    if has_given_up {
+        return Some(at.write(PodRestartPhase::Failed, progress.last_error.clone()));
+    }
+    if at.now < progress.not_before {
         return Some(RestartAction::Wait(progress.not_before));
     }
-    let id = begun.sandbox_id.clone();
-    // also of one that is not ready: its network may still be there
-    Some(if progress.is_sandbox_stopped {
-        RestartAction::RemoveSandbox(id)
-    } else {
-        RestartAction::StopSandbox(id)
-    })
+    let pod_grace = at.pod.map_or(0, spec_grace_seconds);
+    let grace = at.restart.spec.grace_seconds().unwrap_or(pod_grace);
+    let plan = StopPlan::new(spec, &running, TickDuration::of_field(grace));
+    Some(RestartAction::Call(NodeCall::StopContainers(plan)))
+}
+
+/// A call that is tried again after a pause, and given up after some tries.
+pub(crate) fn try_call(
+    at: &RestartSituation<'_>,
+    progress: &RestartProgress,
+    call: NodeCall,
+) -> RestartAction {
+    let kind = call.kind();
+    let failures = progress.failures_of(kind);
+    if failures >= kind.tries_max() {
+        let error = &progress.last_error;
+        let why = format!("{error}; it was tried {failures} times");
+        return at.write(PodRestartPhase::Failed, why);
+    }
+    if failures > 0 && at.now < progress.not_before {
+        return RestartAction::Wait(progress.not_before);
+    }
+    RestartAction::Call(call)
 }
 
 /// The containers that the restart was begun on and that have not ended, as `(name, id)`.

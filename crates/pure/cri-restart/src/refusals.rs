@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::pods::AnyContainer;
 use rekindle_types::spared_pods::{RESTART_INCLUDES_ANNOTATION, SYSTEM_NAMESPACE};
-use rekindle_types::v1alpha1::{CarriedOutBy, EmptyDirPolicy, PodRestart, Rung, not_restartable};
+use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, Rung, not_restartable};
 
 /// What has to be named by [`RESTART_INCLUDES_ANNOTATION`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,15 +148,5 @@ fn unsupported(restart: &PodRestart, spec: &PodSpec) -> Option<String> {
     }
     let pod = &restart.spec.pod_name;
     let named = restart.spec.container_name.as_deref();
-    if let Some(why) = named.and_then(|name| not_restarted_alone(spec, pod, name)) {
-        return Some(why);
-    }
-    let has_empty_dirs = spec.volumes.iter().flatten().any(|volume| volume.empty_dir.is_some());
-    match restart.spec.empty_dirs.unwrap_or_default() {
-        EmptyDirPolicy::Clear if rung == Rung::Pod && has_empty_dirs => Some(format!(
-            "emptyDirs: Clear, the default, is not supported on a cluster yet, and pod {} has emptyDir volumes: set emptyDirs: Keep",
-            restart.spec.pod_name
-        )),
-        EmptyDirPolicy::Clear | EmptyDirPolicy::Keep => None,
-    }
+    named.and_then(|name| not_restarted_alone(spec, pod, name))
 }

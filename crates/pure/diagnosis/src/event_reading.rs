@@ -73,7 +73,9 @@ impl EventReading {
             event::LADDER_STEP | event::LADDER_HOLD | event::LADDER_EXHAUSTED => {
                 Self::LadderDecision
             }
-            event::POD_RESTARTED | event::POD_RESTARTING => Self::Restart,
+            event::POD_RESTARTED | event::POD_RESTARTING | event::POD_RESTART_FAILED => {
+                Self::Restart
+            }
             event::SCHEDULED | event::FAILED_SCHEDULING | event::BACK_OFF => Self::ToldByStatus,
             event::FAILED => Self::Failure,
             event::KILLING => Self::Stop,

@@ -86,6 +86,8 @@ pub mod event {
         POD_RESTARTED = "PodRestarted";
         /// Ours: a PodRestart began.
         POD_RESTARTING = "PodRestarting";
+        /// Ours: a PodRestart ended without what was asked for.
+        POD_RESTART_FAILED = "PodRestartFailed";
         /// Ours: a PodRestart that replaces the pod waits for a budget or for another node.
         POD_RESTART_HELD = "PodRestartHeld";
         /// Ours: the ladder chose a rung.

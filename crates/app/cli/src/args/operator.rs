@@ -53,7 +53,7 @@ pub enum MetricsAddress {
 }
 
 impl MetricsAddress {
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
         if text == "0" {
             return Ok(Self::Nowhere);
         }

@@ -95,9 +95,9 @@ impl Monitored for OperatorFigures {
         self.leadership.write(text);
     }
 
-    fn not_ready(&self) -> Option<&'static str> {
+    async fn not_ready(&self) -> Option<String> {
         match self.leadership.state() {
-            LeadershipState::Undecided => Some("the lease has not been read yet"),
+            LeadershipState::Undecided => Some("the lease has not been read yet".to_owned()),
             LeadershipState::StandsBy | LeadershipState::Leads => None,
         }
     }

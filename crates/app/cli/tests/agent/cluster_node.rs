@@ -1,5 +1,6 @@
 //! A cluster with one node: its API, its runtime, its kubelet, and the agent.
 
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::mpsc::Receiver;
 
@@ -20,23 +21,47 @@ pub struct ClusterNode {
     pub kubelet: Option<KubeletDouble>,
     pub containerd: Containerd,
     pub engine: Engine,
+    /// The kubelet's folders.
+    pub root: KubeletRoot,
+}
+
+/// The folders of a kubelet, and what is mounted in them.
+pub struct KubeletRoot(tempfile::TempDir);
+
+impl KubeletRoot {
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for KubeletRoot {
+    fn drop(&mut self) {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let mounts = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+        for mount in mounts.filter(|path| Path::new(path).starts_with(self.path())) {
+            let unmounted = rustix::mount::unmount(mount, rustix::mount::UnmountFlags::DETACH);
+            assert!(unmounted.is_ok() || std::thread::panicking(), "unmount {mount}");
+        }
+    }
 }
 
 /// The agent; killed when it is dropped, as by kill -9.
 pub struct AgentProcess {
     child: GuardedChild,
     lines: Receiver<String>,
+    /// Where it serves metrics.
+    pub endpoint: String,
 }
 
 impl AgentProcess {
     #[track_caller]
-    pub fn says(&self, what: &str) {
+    pub fn says(&self, what: &str) -> String {
         let mut said = Vec::new();
         while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
-            said.push(line);
-            if said.last().is_some_and(|line| line.contains(what)) {
-                return;
+            if line.contains(what) {
+                return line;
             }
+            said.push(line);
         }
         panic!("nothing about {what:?} in {said:#?}")
     }
@@ -52,7 +77,12 @@ impl ClusterNode {
         let engine = Engine::start_with(&["--no-ladders"]);
         let containerd = Containerd::start();
         engine.apply(&format!("{{apiVersion: v1, kind: Node, metadata: {{name: {NODE}}}}}"));
-        let mut node = Self { agent: None, kubelet: None, containerd, engine };
+        let root = tempfile::Builder::new().prefix("rkklt-").tempdir().unwrap();
+        for folder in ["pods", "logs"] {
+            std::fs::create_dir(root.path().join(folder)).unwrap();
+        }
+        let root = KubeletRoot(root);
+        let mut node = Self { agent: None, kubelet: None, containerd, engine, root };
         node.start_kubelet();
         node
     }
@@ -63,18 +93,50 @@ impl ClusterNode {
             NODE.to_owned(),
             self.containerd.socket(),
             self.containerd.cgroup().to_owned(),
+            self.root.path().to_owned(),
         ));
     }
 
+    /// An agent with the runtime's socket alone.
     pub fn start_agent(&mut self) {
+        self.start_agent_with(&[]);
+    }
+
+    /// An agent that sees cgroups, volumes and logs as well.
+    pub fn start_seeing_agent(&mut self) {
+        let of_kubelet = |folder: &str| self.root.path().join(folder).display().to_string();
+        let (pods, logs) = (of_kubelet("pods"), of_kubelet("logs"));
+        self.start_agent_with(&[
+            "--cgroup-root",
+            "/sys/fs/cgroup",
+            "--kubelet-pods",
+            &pods,
+            "--pod-logs",
+            &logs,
+        ]);
+    }
+
+    fn start_agent_with(&mut self, access: &[&str]) {
         let mut command = rekindle();
         command.args(["agent", "--node-name", NODE, "--kubeconfig"]).arg(self.engine.kubeconfig());
         command.arg("--cri-socket").arg(format!("unix://{}", self.containerd.socket().display()));
+        command.args(access).args(["--metrics-bind-address", "127.0.0.1:0"]);
         let mut child = GuardedChild::start(command.stderr(Stdio::piped()));
         let lines = child.all_lines();
-        let agent = AgentProcess { child, lines };
+        let mut agent = AgentProcess { child, lines, endpoint: String::new() };
         agent.says("restarts pods of node worker-1 in place");
+        let line = agent.says("metrics: http://");
+        let address = line.trim_start_matches("metrics: http://").trim_end_matches("/metrics");
+        agent.endpoint = address.to_owned();
         self.agent = Some(agent);
+    }
+
+    /// The file that freezes a pod, where cgroups of version 2 are.
+    pub fn freezer(&self, uid: &str) -> PathBuf {
+        let roots = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].map(Path::new);
+        let version_2 = roots.into_iter().find(|root| root.join("cgroup.procs").exists());
+        let of_node = version_2.expect("cgroups of version 2").join(self.containerd.cgroup());
+        of_node.join(format!("pod{uid}/cgroup.freeze"))
     }
 
     /// Asks the runtime, as the agent does.

@@ -28,6 +28,8 @@ pub struct PodSandboxConfig {
     pub metadata: Option<PodSandboxMetadata>,
     #[prost(string, tag = "2")]
     pub hostname: String,
+    #[prost(string, tag = "3")]
+    pub log_directory: String,
     #[prost(btree_map = "string, string", tag = "6")]
     pub labels: BTreeMap<String, String>,
     #[prost(message, optional, tag = "8")]
@@ -77,6 +79,8 @@ pub struct ContainerConfig {
     pub mounts: Vec<HostMount>,
     #[prost(btree_map = "string, string", tag = "9")]
     pub labels: BTreeMap<String, String>,
+    #[prost(string, tag = "11")]
+    pub log_path: String,
     #[prost(message, optional, tag = "15")]
     pub linux: Option<LinuxContainer>,
 }

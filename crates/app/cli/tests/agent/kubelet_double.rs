@@ -4,7 +4,7 @@
 //! started again. The status of the pod follows. Back-off is left out.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
@@ -33,7 +33,14 @@ pub struct KubeletDouble {
 }
 
 impl KubeletDouble {
-    pub fn start(kubeconfig: PathBuf, node: String, socket: PathBuf, cgroup: String) -> Self {
+    /// Its folders are below `root`.
+    pub fn start(
+        kubeconfig: PathBuf,
+        node: String,
+        socket: PathBuf,
+        cgroup: String,
+        root: PathBuf,
+    ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let sandboxes = Arc::new(AtomicU32::new(0));
@@ -51,6 +58,7 @@ impl KubeletDouble {
                     cri: CriClient::new(socket.clone()),
                     calls: PodCalls::new(CriClient::new(socket)),
                     cgroup,
+                    root,
                     starts: BTreeMap::new(),
                     started: BTreeMap::new(),
                     sandboxes: made,
@@ -81,6 +89,23 @@ impl Drop for KubeletDouble {
     }
 }
 
+/// Where a kubelet has an emptyDir volume.
+pub fn empty_dir(root: &Path, uid: &str, name: &str) -> PathBuf {
+    root.join("pods").join(uid).join("volumes/kubernetes.io~empty-dir").join(name)
+}
+
+/// Makes it when it is not there.
+fn make_empty_dir(folder: &Path, is_in_memory: bool) {
+    if folder.exists() {
+        return;
+    }
+    std::fs::create_dir_all(folder).unwrap();
+    if is_in_memory {
+        let flags = rustix::mount::MountFlags::NOSUID;
+        rustix::mount::mount("tmpfs", folder, "tmpfs", flags, None).unwrap();
+    }
+}
+
 /// As a kubelet writes times.
 fn seconds(at: jiff::Timestamp) -> String {
     jiff::Timestamp::from_second(at.as_second()).unwrap().to_string()
@@ -92,6 +117,8 @@ struct NodePods {
     cri: CriClient,
     calls: PodCalls,
     cgroup: String,
+    /// Its folders: `pods`, and `logs`.
+    root: PathBuf,
     /// Starts of each container, by the pod's UID and its name; sandboxes count under no name.
     starts: BTreeMap<(String, String), u32>,
     /// When each container was started.
@@ -123,8 +150,9 @@ impl NodePods {
                 attempt: 0,
             }),
             hostname: pod.metadata.name.clone().unwrap(),
+            log_directory: self.root.join("logs").join(&uid).display().to_string(),
             labels: BTreeMap::from([("io.kubernetes.pod.uid".to_owned(), uid.clone())]),
-            linux: Some(LinuxSandbox { cgroup_parent: format!("/{}", self.cgroup) }),
+            linux: Some(LinuxSandbox { cgroup_parent: format!("/{}/pod{uid}", self.cgroup) }),
         };
         let sandbox = match seen.ready_sandbox() {
             Some(sandbox) => sandbox.id.clone(),
@@ -180,9 +208,19 @@ impl NodePods {
         let mounts = container.volume_mounts.iter().flatten().filter_map(|mount| {
             let mut volumes = spec.volumes.iter().flatten();
             let volume = volumes.find(|volume| volume.name == mount.name)?;
-            let host_path = volume.host_path.as_ref()?.path.clone();
+            let host_path = match &volume.empty_dir {
+                Some(source) => {
+                    let folder = empty_dir(&self.root, uid, &volume.name);
+                    make_empty_dir(&folder, source.medium.as_deref() == Some("Memory"));
+                    folder.display().to_string()
+                }
+                None => volume.host_path.as_ref()?.path.clone(),
+            };
             Some(HostMount { container_path: mount.mount_path.clone(), host_path })
         });
+        let log_path = format!("{}/{attempt}.log", container.name);
+        let log = Path::new(&config.log_directory).join(&log_path);
+        std::fs::create_dir_all(log.parent().unwrap()).unwrap();
         let request = CreateContainerRequest {
             pod_sandbox_id: sandbox.to_owned(),
             config: Some(ContainerConfig {
@@ -192,6 +230,7 @@ impl NodePods {
                 args: container.args.clone().unwrap_or_default(),
                 mounts: mounts.collect(),
                 labels: config.labels.clone(),
+                log_path,
                 linux: Some(LinuxContainer {}),
             }),
             sandbox_config: Some(config.clone()),

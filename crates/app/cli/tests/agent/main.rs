@@ -9,6 +9,7 @@
 
 mod cluster_node;
 mod cri_requests;
+mod empty_dirs;
 mod kubelet_double;
 mod ladder_in_place;
 mod restarts_in_place;

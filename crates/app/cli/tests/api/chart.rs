@@ -224,6 +224,7 @@ fn the_chart_holds_an_agent_to_its_own_node() {
         given,
         [
             "list pods",
+            "create events",
             "patch podrestarts.rekindle.dev --subresource=status",
             "list podrestarts.rekindle.dev",
         ]
@@ -300,6 +301,37 @@ spec: {podName: nothing}
 }
 
 #[test]
+fn the_chart_gives_an_agent_no_more_of_its_node_than_its_values_say() {
+    let engine = Engine::start();
+    let of_node = |values: &str| {
+        let manifest = rendered(&engine, &["--set", values]).unwrap();
+        let words = ["hostPath: ", "capabilities: ", "mountPropagation: "];
+        let agent = manifest.split("kind: DaemonSet").nth(1).unwrap().to_owned();
+        let lines = agent.lines().map(str::trim).map(str::to_owned);
+        lines.filter(|line| words.iter().any(|word| line.contains(word))).collect::<Vec<String>>()
+    };
+    let agent = "mode=act,agent.enabled=true";
+    let socket = "hostPath: {path: /run/containerd, type: Directory}";
+    assert_eq!(of_node(agent), ["capabilities: {drop: [ALL]}", socket]);
+    assert_eq!(
+        of_node(&format!("{agent},agent.keepLogs=true")),
+        ["capabilities: {drop: [ALL]}", socket, "hostPath: {path: /var/log/pods, type: Directory}"]
+    );
+    assert_eq!(
+        of_node(&format!("{agent},agent.clearEmptyDirs=true,agent.kubeletDir=/data/kubelet")),
+        [
+            "capabilities: {drop: [ALL], add: [DAC_OVERRIDE, FOWNER]}",
+            "- {name: pods, mountPath: /run/kubelet/pods, mountPropagation: HostToContainer}",
+            socket,
+            "hostPath: {path: /sys/fs/cgroup, type: Directory}",
+            "hostPath: {path: /data/kubelet/pods, type: Directory}",
+        ]
+    );
+    let error = rendered(&engine, &["--set=agent.kubeletDir=kubelet"]).unwrap_err();
+    assert!(error.contains("kubeletDir"), "{error}");
+}
+
+#[test]
 fn the_chart_has_what_monitoring_wants_and_only_when_it_is_asked_for() {
     let engine = Engine::start();
     let plain = rendered(&engine, &[]).unwrap();
@@ -309,6 +341,8 @@ fn the_chart_has_what_monitoring_wants_and_only_when_it_is_asked_for() {
     let on = "monitoring.podMonitor.enabled=true,monitoring.prometheusRule.enabled=true,\
               monitoring.dashboard.enabled=true,exhaustedWebhook.secretName=hook,mode=act";
     let manifest = rendered(&engine, &["--set", on]).unwrap();
+    let agents = rendered(&engine, &["--set", on, "--set=agent.enabled=true"]).unwrap();
+    assert_eq!(agents.matches("kind: PodMonitor").count(), 2, "{agents}");
     for part in [
         "kind: PodMonitor",
         "kind: PrometheusRule",

@@ -1,12 +1,12 @@
 //! `rekindle operator` on a cluster with its own controllers, scheduler and kubelet: an
 //! engine with --no-ladders plays it.
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::process::{Output, Stdio};
 use std::sync::mpsc::Receiver;
 
 use rekindle_testkit::guarded_child::GuardedChild;
-use rekindle_testkit::prometheus::Metrics;
+use rekindle_testkit::prometheus::{Metrics, ask_endpoint};
 use rekindle_testkit::{Engine, PATIENCE, rekindle, text};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -229,17 +229,6 @@ fn controllers_do_not_begin_on_a_cluster_and_an_operator_asks_for_its_kinds() {
     assert!(error.contains("rekindle crds | kubectl apply --server-side -f -"), "{error}");
 }
 
-/// The status and the body of an answer.
-fn ask(address: &str, method: &str, path: &str) -> (String, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().to_owned(), body.to_owned())
-}
-
 #[test]
 fn it_is_monitored_and_reports_an_exhausted_ladder_to_the_webhook() {
     let engine = cluster();
@@ -252,10 +241,10 @@ fn it_is_monitored_and_reports_an_exhausted_ladder_to_the_webhook() {
     let line = operator.says("metrics: http://");
     let address = line.strip_prefix("metrics: http://").unwrap().strip_suffix("/metrics").unwrap();
     operator.says("leads");
-    assert_eq!(ask(address, "GET", "/readyz"), ("200".to_owned(), "ok".to_owned()));
-    assert_eq!(ask(address, "GET", "/healthz").0, "200");
-    assert_eq!(ask(address, "POST", "/metrics").0, "405");
-    assert_eq!(ask(address, "GET", "/secrets").0, "404");
+    assert_eq!(ask_endpoint(address, "GET", "/readyz"), ("200".to_owned(), "ok".to_owned()));
+    assert_eq!(ask_endpoint(address, "GET", "/healthz").0, "200");
+    assert_eq!(ask_endpoint(address, "POST", "/metrics").0, "405");
+    assert_eq!(ask_endpoint(address, "GET", "/secrets").0, "404");
     engine.apply(SICK);
     engine.apply(
         "
@@ -267,7 +256,7 @@ spec: {selector: {matchLabels: {app: sick}}, rungs: [{rung: Container, attempts:
     );
     let notice = hook.next();
     assert!(notice.to_string().contains("sick"), "{notice}");
-    let metrics = Metrics::read(&ask(address, "GET", "/metrics").1);
+    let metrics = Metrics::read(&ask_endpoint(address, "GET", "/metrics").1);
     let leads = metrics.value("leader_election_master_status", &[("name", "rekindle-operator")]);
     assert_eq!(leads, 1.0);
     assert_eq!(metrics.value("rekindle_ladder_exhausted_total", &[]), 1.0);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cri::CriClient;
-use crate::{PodCalls, end_of};
+use crate::{NodeAccess, PodCalls, end_of};
 
 const NODE: &str = "n1";
 
@@ -82,6 +82,11 @@ impl OneRestartApi {
         let service = tower::service_fn(move |request: Request<Body>| {
             let api = api.clone();
             async move {
+                if request.uri().path().ends_with("/events") {
+                    // no event is waited for
+                    let refused = Response::builder().status(403);
+                    return Ok(refused.body(Body::empty()).unwrap());
+                }
                 let bytes = request.into_body().collect().await.unwrap().to_bytes();
                 let (code, answer) = api.answer(&serde_json::from_slice(&bytes).unwrap());
                 let body = Body::from(answer.to_string().into_bytes());
@@ -98,7 +103,9 @@ impl OneRestartApi {
             node: NODE.to_owned(),
             own_namespace: None,
             calls,
+            access: NodeAccess::default(),
             restarts_max: 1,
+            figures: Arc::default(),
         };
         let (objects, clock) = (self.objects.clone(), Clock::system());
         RestartTask { agent, objects, clock, uid: "r1".to_owned() }.run().await

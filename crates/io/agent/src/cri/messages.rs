@@ -59,6 +59,25 @@ pub struct PodSandbox {
     pub created_at: i64,
 }
 
+/// Asks how a sandbox is.
+#[derive(Clone, PartialEq, Message)]
+pub struct PodSandboxStatusRequest {
+    /// Its id.
+    #[prost(string, tag = "1")]
+    pub pod_sandbox_id: String,
+    /// Whether the runtime says more than the interface has fields for.
+    #[prost(bool, tag = "2")]
+    pub verbose: bool,
+}
+
+/// How a sandbox is.
+#[derive(Clone, PartialEq, Message)]
+pub struct PodSandboxStatusResponse {
+    /// What the runtime says beside that, in JSON under the key `info`.
+    #[prost(btree_map = "string, string", tag = "2")]
+    pub info: BTreeMap<String, String>,
+}
+
 /// Asks for containers.
 #[derive(Clone, PartialEq, Message)]
 pub struct ListContainersRequest {
@@ -142,6 +161,9 @@ pub struct RuntimeContainerStatus {
     /// In a sentence.
     #[prost(string, tag = "11")]
     pub message: String,
+    /// The file of its log.
+    #[prost(string, tag = "15")]
+    pub log_path: String,
 }
 
 /// Asks for the end of a container.

@@ -35,6 +35,7 @@ pub(crate) use mount::{
     update_payloads, volume_paths,
 };
 pub(crate) use read_file::read_file_beneath;
+pub use remove::empty_folder;
 pub(crate) use remove::{remove_tree, sweep};
 pub(crate) use sub_path::ensure_sub_path;
 pub(crate) use tmpfs::{FILES_TMPFS, ensure_tmpfs, make_folder, unmount_tmpfs};

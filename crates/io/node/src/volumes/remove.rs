@@ -44,8 +44,11 @@ pub(crate) fn sweep(path: &Path) {
     }
 }
 
-/// Deletes everything in `root`, which stays.
-fn empty_folder(root: OwnedFd) -> io::Result<()> {
+/// Deletes everything in `root`, which stays. No link is followed and no mount is crossed.
+///
+/// # Errors
+/// Something could not be deleted, as what is mounted in it; what came before it is gone.
+pub fn empty_folder(root: OwnedFd) -> io::Result<()> {
     let mut moved = 0;
     // each round deletes all but what was moved up into the root from below DEPTH_MAX, so the depth
     // left shrinks

@@ -15,6 +15,7 @@ enum NodeEvent {
     ContainerDies(usize),
     SandboxDies,
     CallFails,
+    OperatorGivesUp,
 }
 
 fn node_event() -> impl Strategy<Value = NodeEvent> {
@@ -25,7 +26,8 @@ fn node_event() -> impl Strategy<Value = NodeEvent> {
         3 => Just(NodeEvent::Kubelet),
         1 => (0..8_usize).prop_map(NodeEvent::ContainerDies),
         1 => Just(NodeEvent::SandboxDies),
-        1 => Just(NodeEvent::CallFails),
+        2 => Just(NodeEvent::CallFails),
+        1 => Just(NodeEvent::OperatorGivesUp),
     ]
 }
 
@@ -57,6 +59,11 @@ fn happen(world: &mut NodeWorld, event: NodeEvent) {
             let id = world.runtime.ready_sandbox().map(|sandbox| sandbox.id.clone());
             id.into_iter().for_each(|id| world.end_sandbox(&id));
         }
+        NodeEvent::OperatorGivesUp => {
+            if let Some(status) = world.restart.status.as_mut().filter(|s| s.runtime.is_some()) {
+                status.phase = Some(PodRestartPhase::Failed);
+            }
+        }
         NodeEvent::CallFails => world.errors.push("broken".to_owned()),
     }
 }
@@ -71,21 +78,31 @@ proptest! {
     #[test]
     fn no_pod_is_restarted_twice_for_one_request_whatever_dies_between_two_steps(
         events in prop::collection::vec(node_event(), 0..60),
-        rung in prop_oneof![Just("Pod"), Just("Containers"), Just("Container")],
+        (rung, clears) in prop_oneof![
+            Just(("Pod", false)), Just(("Pod", true)), Just(("Containers", false)), Just(("Container", false)),
+        ],
     ) {
         let mut restart = request(json!({"rung": rung}));
         restart.spec.empty_dirs = None;
-        let mut world = NodeWorld::new(restart, pod(json!({})));
+        let volumes = json!([{"name": "scratch", "emptyDir": {}}]);
+        let spec = if clears { json!({"volumes": volumes}) } else { json!({}) };
+        let mut world = NodeWorld::new(restart, pod(spec));
         for event in events {
             let was_over = world.is_over();
             let calls = world.calls.len();
             happen(&mut world, event);
-            prop_assert!(!was_over || world.calls.len() == calls, "a call after the end");
+            let thaws = |call: &String| call.starts_with("ReleasePod");
+            let more = &world.calls[calls..];
+            prop_assert!(!was_over || more.iter().all(thaws), "a call after the end: {more:?}");
             let began = world.restart.status.as_ref().is_some_and(|s| s.runtime.is_some());
             prop_assert!(world.calls.is_empty() || began, "a call before it was written");
         }
         world.errors.clear();
         world.settle();
+        // what is left, if a thaw had failed too often
+        world.crash();
+        world.agent();
+        world.agent();
         let begun = world.restart.status.clone().unwrap().runtime;
         let sandboxes: BTreeSet<&str> =
             &ended(&world, "StopSandbox ") | &ended(&world, "RemoveSandbox ");
@@ -95,7 +112,9 @@ proptest! {
         let containers: BTreeSet<&str> =
             begun.iter().flat_map(|b| &b.containers).filter_map(|c| c.container_id.as_deref()).collect();
         prop_assert!(ended(&world, "StopContainers ").is_subset(&containers));
+        prop_assert!(!world.is_frozen, "a pod is never left frozen");
         if world.phase() == Some(PodRestartPhase::Succeeded) && rung == "Pod" {
+            prop_assert!(world.is_dirty != clears, "it is emptied when it was asked for");
             let old = sandboxes.iter().next().copied().unwrap_or_default();
             prop_assert!(world.runtime.sandbox(old).is_none(), "the old one is gone");
         }

@@ -1,6 +1,7 @@
 //! What a PodRestart does on a cluster, step by step and under crashes.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test")]
 
+mod clearing;
 mod crashes;
 mod refusals;
 mod steps;

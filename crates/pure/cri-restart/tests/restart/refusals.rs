@@ -56,8 +56,6 @@ fn each_refusal_names_the_pod_and_what_to_do() {
             "is being deleted",
         ),
         (json!({"memberOf": "train"}), pod(json!({})), "as a group by Rekindle's own nodes only"),
-        (json!({"emptyDirs": "Clear"}), pod(scratch.clone()), "set emptyDirs: Keep"),
-        (json!({"emptyDirs": null}), pod(scratch.clone()), "set emptyDirs: Keep"),
         (
             json!({"rung": "Container", "containerName": "setup"}),
             pod(json!({})),

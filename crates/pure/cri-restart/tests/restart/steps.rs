@@ -1,4 +1,4 @@
-use rekindle_cri_restart::{NEW_SANDBOX_LATEST, RUNTIME_SILENT_MAX, RestartAction};
+use rekindle_cri_restart::{NEW_SANDBOX_LATEST, NodeCall, RUNTIME_SILENT_MAX, RestartAction};
 use rekindle_types::v1alpha1::PodRestartPhase;
 use serde_json::json;
 
@@ -16,7 +16,9 @@ fn a_pod_is_stopped_and_removed_once_and_done_when_a_new_sandbox_runs_all() {
     assert_eq!(runtime.sandbox_id, "s1");
     let app = &runtime.containers[0];
     assert_eq!(app.last_end.as_ref().map(|end| end.exit_code), Some(1), "{app:?}");
-    let RestartAction::StopContainers(plan) = world.agent() else { panic!("containers first") };
+    let RestartAction::Call(NodeCall::StopContainers(plan)) = world.agent() else {
+        panic!("containers first")
+    };
     let names: Vec<Vec<&str>> = plan
         .waves
         .iter()
@@ -72,7 +74,9 @@ fn a_fast_restart_leaves_no_grace_and_so_runs_no_hook() {
     request.spec.empty_dirs = None;
     let mut world = NodeWorld::new(request, pod(json!({})));
     world.agent();
-    let RestartAction::StopContainers(plan) = world.agent() else { panic!("containers first") };
+    let RestartAction::Call(NodeCall::StopContainers(plan)) = world.agent() else {
+        panic!("containers first")
+    };
     assert_eq!(plan.grace, rekindle_types::TickDuration::ZERO);
     world.settle();
     assert_eq!(world.phase(), Some(PodRestartPhase::Succeeded), "{}", world.message());

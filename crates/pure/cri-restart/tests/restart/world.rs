@@ -3,14 +3,16 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_cri_restart::{
-    PodRuntime, RestartAction, RestartProgress, RestartSituation, RuntimeCall, RuntimeContainer,
-    RuntimeContainerState, RuntimeSandbox, next_action,
+    NodeCall, PodRuntime, RestartAction, RestartProgress, RestartSituation, RuntimeCall,
+    RuntimeContainer, RuntimeContainerState, RuntimeSandbox, next_action,
 };
 use rekindle_types::v1alpha1::{ContainerLastEnd, PodRestart, PodRestartPhase};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::{Value, json};
 
 pub const NODE: &str = "n1";
+/// The pod's.
+pub const CGROUP: &str = "kubepods/burstable/podu1";
 
 pub struct NodeWorld {
     pub now: Tick,
@@ -23,6 +25,11 @@ pub struct NodeWorld {
     /// The next calls fail with these.
     pub errors: Vec<String>,
     pub is_silent: bool,
+    pub can_clear: bool,
+    /// Whether the pod's cgroup is frozen.
+    pub is_frozen: bool,
+    /// Whether there is something in its emptyDir volumes from before the request.
+    pub is_dirty: bool,
     made: u32,
 }
 
@@ -63,11 +70,14 @@ impl NodeWorld {
             now: Tick::from_secs(100),
             restart,
             pod,
-            runtime: PodRuntime::default(),
+            runtime: PodRuntime { cgroup: Some(CGROUP.to_owned()), ..PodRuntime::default() },
             progress: RestartProgress::default(),
             calls: Vec::new(),
             errors: Vec::new(),
             is_silent: false,
+            can_clear: true,
+            is_frozen: false,
+            is_dirty: true,
             made: 0,
         };
         world.kubelet();
@@ -100,6 +110,7 @@ impl NodeWorld {
             restart: &self.restart,
             pod: Some(&self.pod),
             runtime: (!self.is_silent).then_some(&self.runtime),
+            can_clear: self.can_clear,
             now: self.now,
         };
         next_action(&situation, &mut self.progress)
@@ -111,26 +122,50 @@ impl NodeWorld {
         match &action {
             RestartAction::Leave | RestartAction::Wait(_) => {}
             RestartAction::Write(status) => self.restart.status = Some(status.as_ref().clone()),
-            RestartAction::StopContainers(plan) => {
+            RestartAction::Call(call) => self.carry_out(call),
+        }
+        action
+    }
+
+    fn carry_out(&mut self, call: &NodeCall) {
+        match call {
+            NodeCall::StopContainers(plan) => {
                 let ids: Vec<String> =
                     plan.waves.iter().flatten().map(|stop| stop.id.clone()).collect();
                 if self.call(RuntimeCall::StopContainers, &ids.join(" ")) {
                     ids.iter().for_each(|id| self.end(id, 143));
                 }
             }
-            RestartAction::StopSandbox(id) => {
+            NodeCall::HoldPod(cgroup) => {
+                if self.call(RuntimeCall::HoldPod, cgroup) {
+                    self.is_frozen = true;
+                }
+            }
+            NodeCall::ClearEmptyDirs { cgroup: _, volumes } => {
+                let names: Vec<&str> = volumes.iter().map(|volume| volume.name.as_str()).collect();
+                if self.call(RuntimeCall::ClearEmptyDirs, &names.join(" ")) {
+                    let runs = self.runtime.containers.iter().any(RuntimeContainer::may_run);
+                    assert!(self.is_frozen && !runs, "emptied below a container that may run");
+                    self.is_dirty = false;
+                }
+            }
+            NodeCall::ReleasePod(cgroup) => {
+                if self.call(RuntimeCall::ReleasePod, cgroup) {
+                    self.is_frozen = false;
+                }
+            }
+            NodeCall::StopSandbox(id) => {
                 if self.call(RuntimeCall::StopSandbox, id) {
                     self.end_sandbox(id);
                 }
             }
-            RestartAction::RemoveSandbox(id) => {
+            NodeCall::RemoveSandbox(id) => {
                 if self.call(RuntimeCall::RemoveSandbox, id) {
                     self.runtime.sandboxes.retain(|sandbox| sandbox.id != *id);
                     self.runtime.containers.retain(|container| container.sandbox_id != *id);
                 }
             }
         }
-        action
     }
 
     fn call(&mut self, call: RuntimeCall, of: &str) -> bool {
@@ -178,7 +213,11 @@ impl NodeWorld {
     }
 
     /// The kubelet lists anew: a sandbox if none is ready, containers that do not run, the status.
+    /// What it starts in a frozen cgroup waits.
     pub fn kubelet(&mut self) {
+        if self.is_frozen {
+            return;
+        }
         if self.runtime.ready_sandbox().is_none() {
             self.made += 1;
             let id = format!("s{}", self.made);
@@ -198,6 +237,7 @@ impl NodeWorld {
                     attempt: self.made,
                     state: RuntimeContainerState::Running,
                     end: None,
+                    last_log: Some(format!("{name} runs")),
                 });
             }
             let container = self.runtime.containers_of(&sandbox).find(runs).unwrap();

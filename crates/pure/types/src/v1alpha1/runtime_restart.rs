@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// Bytes kept of the message of a container's last end; what is longer is cut.
 pub const END_MESSAGE_BYTES_MAX: usize = 1024;
 
+/// Bytes kept of a container's log: its last lines.
+pub const LAST_LOG_BYTES_MAX: usize = 2048;
+
 /// What a restart in place was begun on. Only this sandbox, and only these containers, are ended by
 /// the request, whatever dies in between.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +24,39 @@ pub struct RuntimeRestart {
     /// The containers that it concerns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<RestartedContainer>,
+    /// How many processes of the pod the kernel had ended for lack of memory (`oom_kill` of the
+    /// pod's cgroup); absent where the agent does not see cgroups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub oom_kills: Option<i64>,
+    /// Of rung Pod with `emptyDirs: Clear`, where the pod has such volumes: how far that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub empty_dirs: Option<EmptyDirClearing>,
+}
+
+/// How far the emptyDir volumes of a pod are emptied. Its cgroup is frozen for that time, so that
+/// no container starts on what is about to be deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "dev.rekindle.v1alpha1.EmptyDirClearing")]
+pub struct EmptyDirClearing {
+    /// The pod's cgroup, below the root of cgroups.
+    #[schemars(length(max = 1024))]
+    pub cgroup: String,
+    /// How far it is.
+    pub step: ClearingStep,
+}
+
+/// Written before what it names is done, so that the next agent knows what may have happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "dev.rekindle.v1alpha1.ClearingStep")]
+pub enum ClearingStep {
+    /// The cgroup may be frozen; the volumes are as they were, or emptied in part.
+    Held,
+    /// The volumes are empty. They are not touched again; the cgroup may still be frozen.
+    Cleared,
+    /// The cgroup is not frozen any more.
+    Released,
 }
 
 /// A container that a restart in place concerns, as the runtime had it.
@@ -37,6 +73,9 @@ pub struct RestartedContainer {
     /// How its latest attempt that was over had ended; absent when there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_end: Option<ContainerLastEnd>,
+    /// The last lines of its log; absent where the agent does not see logs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_log: Option<String>,
 }
 
 /// How an attempt of a container ended, as the runtime had it.

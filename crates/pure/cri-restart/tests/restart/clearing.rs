@@ -1,0 +1,158 @@
+//! `emptyDirs: Clear` of rung Pod.
+
+use rekindle_cri_restart::{NodeCall, RestartAction};
+use rekindle_types::v1alpha1::{ClearingStep, PodRestartPhase};
+use serde_json::{Value, json};
+
+use crate::world::{CGROUP, NodeWorld, pod, request};
+
+fn volumes() -> Value {
+    json!([{"name": "scratch", "emptyDir": {}}, {"name": "fast", "emptyDir": {"medium": "Memory"}},
+        {"name": "host", "hostPath": {"path": "/srv"}}])
+}
+
+/// A pod with such volumes, and a request that does not say to keep them.
+fn world() -> NodeWorld {
+    let mut request = request(json!({}));
+    request.spec.empty_dirs = None;
+    NodeWorld::new(request, pod(json!({"volumes": volumes()})))
+}
+
+fn step(world: &NodeWorld) -> Option<ClearingStep> {
+    let runtime = world.restart.status.as_ref()?.runtime.as_ref()?;
+    runtime.empty_dirs.as_ref().map(|clearing| clearing.step)
+}
+
+/// The agent works until it has made the call that begins so.
+fn until_call(world: &mut NodeWorld, call: &str) {
+    for _ in 0..100 {
+        if world.calls.last().is_some_and(|last| last.starts_with(call)) {
+            return;
+        }
+        world.agent();
+    }
+    panic!("no {call} in {:?}", world.calls);
+}
+
+#[test]
+fn volumes_are_emptied_between_the_sandboxes_while_the_pod_is_frozen() {
+    let mut world = world();
+    until_call(&mut world, "ClearEmptyDirs");
+    assert!(world.is_frozen);
+    assert_eq!(step(&world), Some(ClearingStep::Held), "it is written when it is done");
+    world.settle();
+    assert_eq!(world.phase(), Some(PodRestartPhase::Succeeded), "{}", world.message());
+    let held = format!("HoldPod {CGROUP}");
+    let released = format!("ReleasePod {CGROUP}");
+    assert_eq!(
+        world.calls[1..],
+        [&held, "StopSandbox s1", "ClearEmptyDirs scratch fast", &released, "RemoveSandbox s1"]
+    );
+    assert_eq!(step(&world), Some(ClearingStep::Released));
+    let steps = &world.restart.status.as_ref().unwrap().steps;
+    let said: Vec<&str> = steps.iter().map(|step| step.message.as_str()).collect();
+    assert_eq!(said.len(), 4, "{said:?}");
+    assert_eq!(said[1], "the emptyDir volumes are empty");
+    assert_eq!(world.agent(), RestartAction::Leave);
+}
+
+#[test]
+fn it_is_refused_where_the_agent_cannot_and_the_message_names_what_is_missing() {
+    let mut blind = world();
+    blind.can_clear = false;
+    let mut shared = world();
+    shared.runtime.cgroup = None;
+    for (mut world, expected) in [
+        (blind, "set emptyDirs: Keep, or the chart's value agent.clearEmptyDirs"),
+        (shared, "shows no cgroup (v2) of pod web alone"),
+    ] {
+        world.agent();
+        assert_eq!(world.phase(), Some(PodRestartPhase::Refused));
+        assert!(world.message().contains(expected), "{}", world.message());
+        assert_eq!(world.agent(), RestartAction::Leave);
+        assert_eq!(world.calls, [""; 0]);
+    }
+}
+
+#[test]
+fn an_agent_that_was_killed_empties_again_only_what_is_not_noted_as_empty() {
+    for (killed_after, cleared) in [("HoldPod", 1), ("ClearEmptyDirs", 2), ("ReleasePod", 1)] {
+        let mut world = world();
+        until_call(&mut world, killed_after);
+        world.crash();
+        world.settle();
+        assert_eq!(world.phase(), Some(PodRestartPhase::Succeeded), "{}", world.message());
+        let of = world.calls.iter().filter(|call| call.starts_with("ClearEmptyDirs"));
+        assert_eq!(of.count(), cleared, "{killed_after}: {:?}", world.calls);
+        assert!(!world.is_dirty && !world.is_frozen);
+    }
+}
+
+#[test]
+fn what_runs_already_keeps_its_volumes() {
+    // the machine has started again, and the kubelet was first
+    let mut world = world();
+    until_call(&mut world, "StopContainers");
+    world.end_sandbox("s1");
+    world.kubelet();
+    world.crash();
+    world.settle();
+    assert_eq!(world.phase(), Some(PodRestartPhase::Failed));
+    assert!(world.message().contains("the emptyDir volumes are left as they are"));
+    assert!(world.is_dirty && !world.is_frozen);
+}
+
+#[test]
+fn a_restart_that_fails_thaws_the_pod_first() {
+    let mut world = world();
+    until_call(&mut world, "StopSandbox");
+    world.errors = vec!["read-only file system".to_owned(); 2];
+    world.settle();
+    assert_eq!(world.phase(), Some(PodRestartPhase::Failed));
+    let message = world.message();
+    assert!(message.contains("failed to empty the emptyDir volumes: read-only"), "{message}");
+    assert!(!world.is_frozen);
+    assert_eq!(step(&world), Some(ClearingStep::Released));
+}
+
+#[test]
+fn what_the_operator_has_ended_is_thawed_by_the_agent_that_finds_it() {
+    let mut world = world();
+    until_call(&mut world, "HoldPod");
+    world.crash();
+    let status = world.restart.status.as_mut().unwrap();
+    status.phase = Some(PodRestartPhase::Failed);
+    status.message = Some("too late".to_owned());
+    assert_eq!(world.agent(), RestartAction::Call(NodeCall::ReleasePod(CGROUP.to_owned())));
+    world.agent();
+    assert_eq!(step(&world), Some(ClearingStep::Released));
+    assert_eq!(world.message(), "too late");
+    assert_eq!(world.agent(), RestartAction::Leave);
+}
+
+#[test]
+fn a_pod_that_cannot_be_thawed_is_named_and_tried_again_by_the_next_agent() {
+    let mut world = world();
+    until_call(&mut world, "ClearEmptyDirs");
+    world.errors = vec!["permission denied".to_owned(); 5];
+    world.settle();
+    assert_eq!(world.phase(), Some(PodRestartPhase::Failed));
+    assert!(world.message().ends_with("podu1 may still be frozen"), "{}", world.message());
+    assert!(world.is_frozen);
+    assert_eq!(world.agent(), RestartAction::Leave, "not for ever");
+    world.crash();
+    world.agent();
+    assert!(!world.is_frozen);
+}
+
+#[test]
+fn a_cgroup_that_is_not_the_pods_is_never_touched() {
+    let mut world = world();
+    world.agent();
+    let runtime = world.restart.status.as_mut().unwrap().runtime.as_mut().unwrap();
+    runtime.empty_dirs.as_mut().unwrap().cgroup = "system.slice".to_owned();
+    world.settle();
+    assert_eq!(world.phase(), Some(PodRestartPhase::Failed));
+    let touches = |call: &&String| call.contains("system.slice");
+    assert_eq!(world.calls.iter().find(touches), None);
+}
