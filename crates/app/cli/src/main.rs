@@ -15,6 +15,7 @@ mod args;
 mod background;
 mod backup;
 mod client;
+mod cluster_guard;
 mod commands;
 mod engine;
 mod exhausted_webhook;

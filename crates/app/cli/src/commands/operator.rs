@@ -10,13 +10,14 @@ use kube::{Api, Client};
 use rekindle_api_server::SystemClock;
 use rekindle_metrics::{MetricsSource, Text};
 use rekindle_operator::{
-    ClusterLadders, ElectedParts, LADDER_LABEL, LADDER_LABEL_ENABLED, LadderFigures, Leadership,
-    LeadershipState, NamespacedName, OperatorParts, PlannerRole, Webhook,
+    Candidacy, ClusterLadders, ElectedParts, LADDER_LABEL, LADDER_LABEL_ENABLED, LadderFigures,
+    Leadership, LeadershipState, NamespacedName, OperatorParts, PlannerRole, Webhook,
 };
 use rekindle_types::v1alpha1::API_VERSION;
 
 use crate::args::{MetricsAddress, ModeArg, OperatorArgs};
 use crate::background::{event_loop, init_log};
+use crate::cluster_guard::ClusterGuard;
 use crate::engine::EndSignals;
 use crate::monitoring::{self, Monitored};
 use crate::{client, exhausted_webhook, output};
@@ -32,7 +33,7 @@ pub fn run(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
     let limits = args.ladder.limits()?;
     let webhook = receiver(args)?;
     event_loop()?.block_on(async {
-        let mut signals = EndSignals::listen()?;
+        let signals = EndSignals::listen()?;
         let config = client::operator_config(args.kubeconfig.as_deref(), args.context.clone()).await?;
         let namespace = match &args.namespace {
             Some(namespace) => namespace.clone(),
@@ -68,25 +69,57 @@ pub fn run(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
             figures: Arc::new(LadderFigures::default()),
         };
         let elected = ElectedParts { webhook, leadership: Arc::default() };
+        let (guard, follow) = ClusterGuard::look(&parts.client, &candidacy.lease.namespace).await?;
+        tokio::spawn(follow);
         if let MetricsAddress::At(addresses) = &args.metrics_bind_address {
             let figures = OperatorFigures {
                 ladders: Arc::clone(&parts.figures),
                 leadership: Arc::clone(&elected.leadership),
+                guard: guard.clone(),
             };
             tokio::spawn(monitoring::listen(addresses, Arc::new(figures)).await?);
         }
-        let stop = async move {
-            signals.next().await;
-        };
-        rekindle_operator::run_elected(parts, candidacy, elected, stop).await;
+        run_where_free(guard, signals, parts, candidacy, elected).await;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Runs the operator whenever no other one acts in the cluster, until a signal comes.
+async fn run_where_free(
+    mut guard: ClusterGuard,
+    mut signals: EndSignals,
+    parts: OperatorParts,
+    candidacy: Candidacy,
+    elected: ElectedParts,
+) {
+    loop {
+        if let Some(refusal) = guard.refusal() {
+            output::tell(refusal);
+            tokio::select! {
+                () = guard.until_free() => {}
+                _ = signals.next() => return,
+            }
+        }
+        let mut has_ended = false;
+        let stop = async {
+            tokio::select! {
+                _ = signals.next() => has_ended = true,
+                () = guard.until_refused() => {}
+            }
+        };
+        let (parts, candidacy) = (parts.clone(), candidacy.clone());
+        rekindle_operator::run_elected(parts, candidacy, elected.clone(), stop).await;
+        if has_ended {
+            return;
+        }
+    }
 }
 
 /// What monitoring sees of an operator.
 struct OperatorFigures {
     ladders: Arc<LadderFigures>,
     leadership: Arc<Leadership>,
+    guard: ClusterGuard,
 }
 
 impl Monitored for OperatorFigures {
@@ -96,6 +129,9 @@ impl Monitored for OperatorFigures {
     }
 
     async fn not_ready(&self) -> Option<String> {
+        if let Some(refusal) = self.guard.refusal() {
+            return Some(refusal);
+        }
         match self.leadership.state() {
             LeadershipState::Undecided => Some("the lease has not been read yet".to_owned()),
             LeadershipState::StandsBy | LeadershipState::Leads => None,

@@ -306,7 +306,8 @@ fn the_chart_gives_an_agent_no_more_of_its_node_than_its_values_say() {
     let of_node = |values: &str| {
         let manifest = rendered(&engine, &["--set", values]).unwrap();
         let words = ["hostPath: ", "capabilities: ", "mountPropagation: "];
-        let agent = manifest.split("kind: DaemonSet").nth(1).unwrap().to_owned();
+        let agent = manifest.split("kind: DaemonSet").nth(1).unwrap();
+        let agent = agent.split("\n---").next().unwrap().to_owned();
         let lines = agent.lines().map(str::trim).map(str::to_owned);
         lines.filter(|line| words.iter().any(|word| line.contains(word))).collect::<Vec<String>>()
     };
@@ -329,6 +330,23 @@ fn the_chart_gives_an_agent_no_more_of_its_node_than_its_values_say() {
     );
     let error = rendered(&engine, &["--set=agent.kubeletDir=kubelet"]).unwrap_err();
     assert!(error.contains("kubeletDir"), "{error}");
+}
+
+#[test]
+fn a_second_release_is_refused() {
+    let engine = Engine::start_with(&["--no-ladders"]);
+    let install = |release: &str, namespace: &str| {
+        let image = "--set=image.repository=registry.example/rekindle";
+        let arguments = ["install", release, CHART, "--namespace", namespace, "--skip-crds", image];
+        engine.helm_command(&[&arguments[..], &["--create-namespace"]].concat()).output().unwrap()
+    };
+    let first = install("rekindle", NAMESPACE);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let second = install("other", "tools");
+    let said = text(&second.stderr);
+    assert!(!second.status.success() && said.contains("\"rekindle-operator\""), "{said}");
+    let left = engine.kubectl(&["get", "deployments", "--namespace=tools", "-o", "name"]);
+    assert_eq!(left, "");
 }
 
 #[test]

@@ -267,3 +267,27 @@ spec: {selector: {matchLabels: {app: sick}}, rungs: [{rung: Container, attempts:
     let taken = OperatorProcess::spawn(&engine, &["--metrics-bind-address", address]);
     taken.says("listen at --metrics-bind-address");
 }
+
+#[test]
+fn an_operator_does_nothing_while_another_release_has_the_rights() {
+    let engine = cluster();
+    let bind = || {
+        let bound = ["--clusterrole=view", "--serviceaccount=tools:rekindle-operator"];
+        let create = ["create", "clusterrolebinding", "rekindle-operator"];
+        engine.kubectl(&[&create[..], &bound[..]].concat());
+    };
+    bind();
+    let operator = OperatorProcess::spawn(&engine, &["--mode", "act"]);
+    operator.says("the operator of namespace tools acts in this cluster");
+    let leases = || engine.kubectl(&["get", "leases", "--namespace", NAMESPACE, "-o", "name"]);
+    assert_eq!(leases(), "", "it is no candidate");
+    engine.kubectl(&["delete", "clusterrolebinding", "rekindle-operator"]);
+    operator.says("leads");
+    bind();
+    operator.says("the operator of namespace tools acts in this cluster");
+    engine.until(&["leases", "--namespace", NAMESPACE], |leases| {
+        let mut holders = leases.values().map(|lease| &lease["spec"]["holderIdentity"]);
+        holders.all(|holder| holder.as_str().unwrap_or_default().is_empty())
+    });
+    operator.stop();
+}
