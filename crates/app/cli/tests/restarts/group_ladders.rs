@@ -1,5 +1,7 @@
 //! Ladders of scope Group: one pod fails, and all pods of the workload restart as one, also when
 //! the engine is killed between.
+use std::collections::BTreeSet;
+
 use rekindle_testkit::{Engine, TIMEOUT, text};
 use serde_json::Value;
 
@@ -149,4 +151,64 @@ fn a_group_that_never_heals_is_exhausted_with_one_ledger() {
         let count = &engine.get(&format!("pod/{name}"))["status"]["containerStatuses"][0];
         assert_eq!(count["restartCount"], 2, "{name}: with each of the two");
     }
+}
+
+const TRAINERS: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: train}
+spec:
+  replicas: 3
+  selector: {matchLabels: {job: train}}
+  template:
+    metadata: {labels: {job: train}}
+    spec:
+      terminationGracePeriodSeconds: 5
+      volumes: [{name: work, emptyDir: {}}]
+      containers:
+      - name: app
+        image: localhost/host
+        volumeMounts: [{name: work, mountPath: /work}]
+        command:
+        - sh
+        - -c
+        - trap 'exit 0' TERM; while [ ! -e /work/poison ]; do sleep 0.1; done; exit 1
+"#;
+
+#[test]
+fn one_pod_of_a_deployment_fails_and_all_are_replaced_by_one_request() {
+    let engine = Engine::start();
+    engine.apply(&ladder("[{rung: Recreate}]"));
+    engine.apply(TRAINERS);
+    let ready = ["rollout", "status", "deployment/train", TIMEOUT];
+    engine.kubectl(&ready);
+    let uids = || {
+        let pods = items(&engine, "pods").into_iter();
+        let there = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        there.map(|pod| pod["metadata"]["uid"].to_string()).collect::<BTreeSet<String>>()
+    };
+    let before = uids();
+    assert_eq!(before.len(), 3);
+    let victim = items(&engine, "pods")[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    engine.kubectl(&["exec", &victim, "--", "touch", "/work/poison"]);
+    let asked = engine.until(&["podrestarts"], |restarts| {
+        let mut all = restarts.values();
+        all.any(|restart| {
+            restart["spec"]["selector"].is_object() && restart["status"]["phase"] == "Succeeded"
+        })
+    });
+    let groups = groups(&engine);
+    assert_eq!(groups.len(), 1, "{asked:#?}");
+    assert_eq!(groups[0]["spec"]["rung"], "Recreate");
+    assert_eq!(groups[0]["spec"]["workload"]["name"], "keep/deployment/train");
+    let members = groups[0]["status"]["group"]["members"].as_array().unwrap();
+    assert_eq!(members.len(), 3, "{members:#?}");
+    assert!(members.iter().all(|member| member["phase"] == "Succeeded"), "{members:#?}");
+    engine.kubectl(&ready);
+    let after = uids();
+    assert_eq!((after.len(), after.intersection(&before).count()), (3, 0), "all are new");
+    let ledgers = items(&engine, "restartledgers");
+    assert_eq!(ledgers.len(), 1, "{ledgers:?}");
+    assert_eq!(ledgers[0]["status"]["attempts"][0]["rung"], "Recreate");
+    assert_eq!(ledgers[0]["status"]["attempts"][0]["at"].as_array().unwrap().len(), 1);
 }
