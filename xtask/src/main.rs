@@ -6,6 +6,7 @@
 
 mod bench;
 mod image;
+mod krew;
 mod tools;
 mod vm;
 mod words;
@@ -66,6 +67,8 @@ enum Task {
     },
     /// Build the container image of the operator and the agent, as an OCI archive
     Image(image::Options),
+    /// Write the manifest by which krew installs the kubectl plugin, from archives of a release
+    Krew(krew::Options),
     /// Look for an input that makes a target of crates/app/fuzz panic; docs/adr/0080
     Fuzz {
         /// The name of the target, such as requests
@@ -108,6 +111,7 @@ fn main() -> anyhow::Result<()> {
         Task::Book => book(),
         Task::Words { places } => words::check(places),
         Task::Image(options) => image::pack(&options),
+        Task::Krew(options) => krew::write(&options),
         Task::Bench { save, compare, parts } => measure(&save, compare.as_deref(), &parts),
         Task::Fuzz { target, seconds } => fuzz(&target, seconds),
         Task::Nightly { time } => nightly(&time),

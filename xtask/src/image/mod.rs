@@ -40,7 +40,7 @@ pub(crate) struct Options {
 
 /// The architectures that the binary is built for, by their names in images.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Architecture {
+pub(crate) enum Architecture {
     Amd64,
     Arm64,
 }
@@ -54,7 +54,7 @@ impl Architecture {
         }
     }
 
-    fn image_name(self) -> &'static str {
+    pub(crate) fn image_name(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
             Self::Arm64 => "arm64",
