@@ -113,7 +113,7 @@ impl<'a> ApiCall<'a> {
     pub(crate) fn list_form(&self) -> Result<Representation, ApiError> {
         let kind = &self.entry.list_kind;
         match self.form()? {
-            Representation::Metadata(MetadataShape::Object) => {
+            Representation::Metadata(MetadataShape::Object, _) => {
                 Err(ApiError::not_acceptable_form(format!(
                     "you requested PartialObjectMetadata, but the requested object is a list ({kind})"
                 )))
@@ -126,7 +126,7 @@ impl<'a> ApiCall<'a> {
     fn object_form(&self) -> Result<Representation, ApiError> {
         let kind = &self.entry.kind;
         match self.form()? {
-            Representation::Metadata(MetadataShape::List) => {
+            Representation::Metadata(MetadataShape::List, _) => {
                 Err(ApiError::not_acceptable_form(format!(
                     "you requested PartialObjectMetadataList, but the requested object is not a list ({kind})"
                 )))
@@ -197,8 +197,8 @@ impl<'a> ApiCall<'a> {
         stored: Arc<StoredObject>,
     ) -> Result<Arc<StoredObject>, ApiError> {
         match form {
-            Representation::Metadata(_) => Ok(stored),
-            Representation::Objects | Representation::Table(_) => {
+            Representation::Metadata(..) => Ok(stored),
+            Representation::Objects | Representation::Table(..) => {
                 ObjectConversion::of_call(self).object(self.entry, &stored)
             }
         }
@@ -211,8 +211,8 @@ impl<'a> ApiCall<'a> {
         stored: Vec<Arc<StoredObject>>,
     ) -> Result<Vec<Arc<StoredObject>>, ApiError> {
         match form {
-            Representation::Metadata(_) => Ok(stored),
-            Representation::Objects | Representation::Table(_) => {
+            Representation::Metadata(..) => Ok(stored),
+            Representation::Objects | Representation::Table(..) => {
                 ObjectConversion::of_call(self).objects(self.entry, stored)
             }
         }

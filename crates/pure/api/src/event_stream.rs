@@ -131,7 +131,7 @@ impl EventStream {
     /// webhooks do that, and ends when the definition changes, as upstream. To be called before the
     /// first event. Metadata alone is shown as it is stored.
     pub(crate) fn follow_definition(&mut self, api: &Arc<ApiShared>) {
-        let is_whole = !matches!(self.shown.form, Representation::Metadata(_));
+        let is_whole = !matches!(self.shown.form, Representation::Metadata(..));
         match self.shown.entry.origin {
             KindOrigin::Definition(_) if is_whole => self.definitions = Some(Arc::clone(api)),
             KindOrigin::Definition(_) | KindOrigin::BuiltIn => return,
@@ -177,7 +177,7 @@ impl EventStream {
     /// From now on each event is a frame of protobuf, if the kind has that form.
     pub(crate) fn write_protobuf(&mut self) {
         let entry = &self.shown.entry;
-        let is_table = matches!(self.shown.form, Representation::Table(_));
+        let is_table = matches!(self.shown.form, Representation::Table(..));
         if !is_table && protobuf::message_of(&entry.api_version, &entry.kind).is_some() {
             self.encoding = AnswerEncoding::Protobuf;
         }

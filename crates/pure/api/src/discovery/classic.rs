@@ -124,6 +124,9 @@ fn resource_json(known: &GroupVersion, resource: &DiscoveryResource, name: Strin
     if !resource.categories.is_empty() {
         value["categories"] = json!(resource.categories);
     }
+    if let Some(hash) = &resource.storage_version_hash {
+        value["storageVersionHash"] = hash.as_str().into();
+    }
     let kind = &resource.kind;
     if (&kind.group, &kind.version) != (&known.group, &known.version) {
         value["group"] = kind.group.as_ref().into();

@@ -4,6 +4,10 @@ use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as BASE64;
+use sha2::{Digest, Sha256};
+
 use crate::api_services::listed_api_service::{ListedApiService, ServedElsewhere, local_priority};
 use crate::api_services::priorities::ApiPriority;
 use crate::registry::{KindEntry, Registry, ResourceScope, Subresource};
@@ -37,6 +41,8 @@ pub(super) struct DiscoveryResource {
     pub(super) short_names: Vec<Cow<'static, str>>,
     pub(super) categories: Vec<Cow<'static, str>>,
     pub(super) subresources: Vec<DiscoveryResource>,
+    /// What stands for the version that its objects are stored in; none of what is never stored.
+    pub(super) storage_version_hash: Option<String>,
 }
 
 /// What kind of object an answer holds.
@@ -172,6 +178,7 @@ fn metrics_resource(metrics: &resource_metrics::MetricsKind) -> DiscoveryResourc
         short_names: Vec::new(),
         categories: Vec::new(),
         subresources: Vec::new(),
+        storage_version_hash: None,
     }
 }
 
@@ -185,7 +192,17 @@ fn resource(entry: &KindEntry) -> DiscoveryResource {
         short_names: entry.short_names.clone(),
         categories: entry.categories.clone(),
         subresources: entry.subresources.iter().map(|sub| subresource(entry, *sub)).collect(),
+        storage_version_hash: Some(storage_version_hash(entry)),
     }
+}
+
+/// The start of the digest of the kind that is stored, as upstream computes it
+/// (`discovery.StorageVersionHash`). Clients that migrate stored objects compare it.
+fn storage_version_hash(entry: &KindEntry) -> String {
+    const BYTES: usize = 8;
+    let stored = entry.home.as_deref().unwrap_or(entry);
+    let name = format!("{}/{}/{}", stored.group, stored.version, stored.kind);
+    BASE64.encode(&Sha256::digest(name)[..BYTES])
 }
 
 /// What a proxy passes on, in the words of authorization.
@@ -225,6 +242,7 @@ fn subresource(entry: &KindEntry, sub: Subresource) -> DiscoveryResource {
         short_names: Vec::new(),
         categories: Vec::new(),
         subresources: Vec::new(),
+        storage_version_hash: None,
     }
 }
 
@@ -238,6 +256,7 @@ fn review_resource(review: &reviews::ReviewKind) -> DiscoveryResource {
         short_names: Vec::new(),
         categories: Vec::new(),
         subresources: Vec::new(),
+        storage_version_hash: None,
     }
 }
 
@@ -252,6 +271,19 @@ mod tests {
             priority: ApiPriority { group: priority.0, version: priority.1 },
             served_elsewhere: Some(ServedElsewhere { discovery: None, is_stale: true }),
         }
+    }
+
+    #[test]
+    fn the_hash_is_that_of_the_stored_kind() {
+        let registry = crate::kinds::all();
+        let hash_of = |api_version: &str, kind: &str| {
+            let is_it = |entry: &&KindEntry| entry.api_version == api_version && entry.kind == kind;
+            storage_version_hash(registry.kinds().find(is_it).unwrap())
+        };
+        // as a kube-apiserver 1.36 says them
+        assert_eq!(hash_of("apps/v1", "DaemonSet"), "dd7pWHUlMKQ=");
+        assert_eq!(hash_of("events.k8s.io/v1", "Event"), "r2yiGXH7wu8=");
+        assert_eq!(hash_of("autoscaling/v1", "HorizontalPodAutoscaler"), "qwQve8ut294=");
     }
 
     #[test]

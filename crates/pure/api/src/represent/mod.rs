@@ -16,14 +16,15 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::registry::{KindEntry, KindOrigin};
-use crate::request::Representation;
+use crate::request::{MetaVersion, Representation};
 use crate::status::ApiError;
 
 /// What a list says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
-    /// The revision at which it was read.
+    /// The revision at which it was read; empty of a table of an object that was not written.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
     /// The token for the next page; empty at the end.
     #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
@@ -56,34 +57,44 @@ impl ObjectRenderer<'_> {
     pub fn object(&self, json: &Bytes) -> Result<Bytes, ApiError> {
         match self.form {
             Representation::Objects => shown(self.entry, json),
-            Representation::Metadata(_) => Ok(metadata_only(self.entry, json)?.into()),
-            Representation::Table(include) => {
+            Representation::Metadata(_, version) => {
+                Ok(metadata_only(self.entry, json, version)?.into())
+            }
+            Representation::Table(include, version) => {
                 let meta =
                     ListMeta { resource_version: resource_version(json)?, ..ListMeta::default() };
                 let time = (self.now, TableColumns::Shown);
-                table::table(self.entry, &meta, include, std::slice::from_ref(json), time)
+                table::table(
+                    self.entry,
+                    &meta,
+                    (include, version),
+                    std::slice::from_ref(json),
+                    time,
+                )
             }
         }
     }
 
     /// One object of a watch, for a client that knows the columns of the table.
     pub(crate) fn later_object(&self, json: &Bytes) -> Result<Bytes, ApiError> {
-        let Representation::Table(include) = self.form else { return self.object(json) };
+        let Representation::Table(include, version) = self.form else { return self.object(json) };
         let meta = ListMeta { resource_version: resource_version(json)?, ..ListMeta::default() };
         let time = (self.now, TableColumns::Known);
-        table::table(self.entry, &meta, include, std::slice::from_ref(json), time)
+        table::table(self.entry, &meta, (include, version), std::slice::from_ref(json), time)
     }
 
     /// A list.
     pub fn list(&self, meta: &ListMeta, objects: &[Arc<StoredObject>]) -> Result<Bytes, ApiError> {
         let (kind, api_version) = match self.form {
             Representation::Objects => (&*self.entry.list_kind, &*self.entry.api_version),
-            Representation::Metadata(_) => ("PartialObjectMetadataList", "meta.k8s.io/v1"),
-            Representation::Table(include) => {
+            Representation::Metadata(_, version) => {
+                ("PartialObjectMetadataList", version.api_version())
+            }
+            Representation::Table(include, version) => {
                 let values: Vec<Bytes> =
                     objects.iter().map(|object| object.value.clone()).collect();
                 let time = (self.now, TableColumns::Shown);
-                return table::table(self.entry, meta, include, &values, time);
+                return table::table(self.entry, meta, (include, version), &values, time);
             }
         };
         let size: usize = objects.iter().map(|object| object.value.len() + 1).sum();
@@ -97,10 +108,10 @@ impl ObjectRenderer<'_> {
                 json.push(b',');
             }
             match self.form {
-                Representation::Metadata(_) => {
-                    json.extend_from_slice(&metadata_only(self.entry, &object.value)?)
+                Representation::Metadata(_, version) => {
+                    json.extend_from_slice(&metadata_only(self.entry, &object.value, version)?)
                 }
-                Representation::Objects | Representation::Table(_) => {
+                Representation::Objects | Representation::Table(..) => {
                     extend_with_item(&mut json, self.entry, &shown(self.entry, &object.value)?);
                 }
             }
@@ -124,8 +135,10 @@ impl ObjectRenderer<'_> {
     pub fn bookmark(&self, revision: Revision, kind_of_bookmark: BookmarkKind) -> Bytes {
         let (kind, api_version) = match self.form {
             Representation::Objects => (&*self.entry.kind, &*self.entry.api_version),
-            Representation::Metadata(_) => ("PartialObjectMetadata", "meta.k8s.io/v1"),
-            Representation::Table(_) => ("Table", "meta.k8s.io/v1"),
+            Representation::Metadata(_, version) => {
+                ("PartialObjectMetadata", version.api_version())
+            }
+            Representation::Table(_, version) => ("Table", version.api_version()),
         };
         let annotations = match kind_of_bookmark {
             BookmarkKind::InitialEventsEnd => {
@@ -135,9 +148,9 @@ impl ObjectRenderer<'_> {
         };
         let metadata = format!("\"metadata\":{{\"resourceVersion\":\"{revision}\"{annotations}}}");
         let rest = match self.form {
-            Representation::Objects | Representation::Metadata(_) => metadata,
+            Representation::Objects | Representation::Metadata(..) => metadata,
             // A table's metadata has no annotations: clients that stream lists ask for objects.
-            Representation::Table(_) => format!(
+            Representation::Table(..) => format!(
                 "\"metadata\":{{\"resourceVersion\":\"{revision}\"}},\"columnDefinitions\":{},\"rows\":[]",
                 table::columns_json(self.entry)
             ),
@@ -216,14 +229,19 @@ fn without_annotation(metadata: &str, name: &str) -> Result<String, ApiError> {
 }
 
 /// A `PartialObjectMetadata`.
-fn metadata_only(entry: &KindEntry, json: &[u8]) -> Result<Vec<u8>, ApiError> {
+fn metadata_only(
+    entry: &KindEntry,
+    json: &[u8],
+    version: MetaVersion,
+) -> Result<Vec<u8>, ApiError> {
     let metadata = metadata(json)?.get();
     let metadata: Cow<'_, str> = match entry.spec_annotation {
         Some(name) => without_annotation(metadata, name)?.into(),
         None => metadata.into(),
     };
     Ok(format!(
-        "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata}}}"
+        "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"{}\",\"metadata\":{metadata}}}",
+        version.api_version()
     )
     .into_bytes())
 }

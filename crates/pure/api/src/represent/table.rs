@@ -7,7 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::{ListMeta, metadata_only, shown, to_json};
 use crate::registry::{KindEntry, TableCell, TableColumn};
-use crate::request::IncludeObject;
+use crate::request::{IncludeObject, MetaVersion};
 use crate::status::ApiError;
 
 #[derive(Serialize)]
@@ -72,15 +72,17 @@ fn columns(entry: &KindEntry) -> Vec<ColumnDefinition<'_>> {
 pub(super) fn table(
     entry: &KindEntry,
     meta: &ListMeta,
-    include: IncludeObject,
+    (include, version): (IncludeObject, MetaVersion),
     objects: &[Bytes],
     (now, columns_of): (Tick, TableColumns),
 ) -> Result<Bytes, ApiError> {
-    let rows =
-        objects.iter().map(|json| row(entry, include, json, now)).collect::<Result<_, _>>()?;
+    let rows = objects
+        .iter()
+        .map(|json| row(entry, (include, version), json, now))
+        .collect::<Result<_, _>>()?;
     let table = TableDocument {
         kind: "Table",
-        api_version: "meta.k8s.io/v1",
+        api_version: version.api_version(),
         metadata: meta,
         column_definitions: match columns_of {
             TableColumns::Shown => Some(columns(entry)),
@@ -93,7 +95,7 @@ pub(super) fn table(
 
 fn row(
     entry: &KindEntry,
-    include: IncludeObject,
+    (include, version): (IncludeObject, MetaVersion),
     json: &Bytes,
     now: Tick,
 ) -> Result<TableRow, ApiError> {
@@ -103,7 +105,7 @@ fn row(
         .map_err(|error| ApiError::internal(format!("read a stored {}: {error}", entry.kind)))?;
     let cells = object.row(now).into_iter().map(cell).collect::<Result<_, _>>()?;
     let object = match include {
-        IncludeObject::Metadata => Some(raw(metadata_only(entry, json)?)?),
+        IncludeObject::Metadata => Some(raw(metadata_only(entry, json, version)?)?),
         IncludeObject::Object => Some(raw(shown(entry, json)?.to_vec())?),
         IncludeObject::None => None,
     };

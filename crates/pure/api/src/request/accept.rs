@@ -8,10 +8,38 @@ use crate::status::ApiError;
 pub enum Representation {
     /// The objects themselves.
     Objects,
-    /// Rows of a `Table` (meta.k8s.io/v1), as `kubectl get` asks for.
-    Table(IncludeObject),
+    /// Rows of a `Table` (meta.k8s.io), as `kubectl get` asks for.
+    Table(IncludeObject, MetaVersion),
     /// Only their metadata, in this shape.
-    Metadata(MetadataShape),
+    Metadata(MetadataShape, MetaVersion),
+}
+
+/// The version of the group meta.k8s.io in which a table or metadata is written. Both have the
+/// same fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetaVersion {
+    /// The current one.
+    V1,
+    /// What clients of before Kubernetes 1.15 ask for.
+    V1beta1,
+}
+
+impl MetaVersion {
+    fn of_clause(clause: &AcceptClause<'_>) -> Option<Self> {
+        match (clause.param("g"), clause.param("v")) {
+            ("meta.k8s.io", "v1") => Some(Self::V1),
+            ("meta.k8s.io", "v1beta1") => Some(Self::V1beta1),
+            _ => None,
+        }
+    }
+
+    /// As `apiVersion` says it.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
 }
 
 /// What holds the metadata.
@@ -104,17 +132,16 @@ pub fn negotiate(
         if !is_known {
             continue;
         }
-        let ours = clause.param("g") == "meta.k8s.io" && clause.param("v") == "v1";
-        match clause.param("as") {
-            "" => return Ok(Representation::Objects),
-            "Table" if ours && is_json => {
-                return Ok(Representation::Table(include(include_object)?));
+        match (clause.param("as"), MetaVersion::of_clause(&clause)) {
+            ("", _) => return Ok(Representation::Objects),
+            ("Table", Some(version)) if is_json => {
+                return Ok(Representation::Table(include(include_object)?, version));
             }
-            "PartialObjectMetadata" if ours => {
-                return Ok(Representation::Metadata(MetadataShape::Object));
+            ("PartialObjectMetadata", Some(version)) => {
+                return Ok(Representation::Metadata(MetadataShape::Object, version));
             }
-            "PartialObjectMetadataList" if ours => {
-                return Ok(Representation::Metadata(MetadataShape::List));
+            ("PartialObjectMetadataList", Some(version)) => {
+                return Ok(Representation::Metadata(MetadataShape::List, version));
             }
             _ => has_other_form = true,
         }
@@ -133,7 +160,7 @@ fn include(value: &str) -> Result<IncludeObject, ApiError> {
         "Object" => Ok(IncludeObject::Object),
         "None" => Ok(IncludeObject::None),
         other => Err(ApiError::bad_request(format!(
-            "includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+            "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
         ))),
     }
 }
@@ -164,7 +191,8 @@ mod tests {
 
     #[test]
     fn the_first_acceptable_form_wins() {
-        let table = Representation::Table(IncludeObject::Metadata);
+        let table = Representation::Table(IncludeObject::Metadata, MetaVersion::V1);
+        let older_table = Representation::Table(IncludeObject::Metadata, MetaVersion::V1beta1);
         for (accept, form) in [
             ("", Some(Representation::Objects)),
             ("*/*", Some(Representation::Objects)),
@@ -175,12 +203,16 @@ mod tests {
             ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some(table)),
             (
                 "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
+                Some(older_table),
+            ),
+            (
+                "application/json;as=Table;v=v9;g=meta.k8s.io,application/json",
                 Some(Representation::Objects),
             ),
             ("application/json;q=0.5,application/json;as=Table;v=v1;g=meta.k8s.io", Some(table)),
             (
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-                Some(Representation::Metadata(MetadataShape::List)),
+                Some(Representation::Metadata(MetadataShape::List, MetaVersion::V1)),
             ),
         ] {
             assert_eq!(negotiate((accept, false), "").ok(), form, "{accept}");

@@ -16,7 +16,7 @@ use rekindle_types::Tick;
 use crate::audit_notes::AuditNotes;
 use crate::auth::ClientIdentity;
 
-pub use accept::{AnswerEncoding, IncludeObject, MetadataShape, Representation};
+pub use accept::{AnswerEncoding, IncludeObject, MetaVersion, MetadataShape, Representation};
 pub use options::RequestOptions;
 pub use path::{PathTarget, ResourcePath};
 

@@ -123,7 +123,7 @@ enum MarkedAnswer {
 
 impl MarkedAnswer {
     fn of(call: &ApiCall<'_>, object: &dyn AnyObject) -> Result<Self, ApiError> {
-        if matches!(call.form()?, Representation::Metadata(_)) {
+        if matches!(call.form()?, Representation::Metadata(..)) {
             return Ok(Self::Stored);
         }
         match ObjectConversion::of_call(call).shown(call.entry, object) {
@@ -246,8 +246,9 @@ impl DeleteRequest {
         let format = decode::body_format(&call.request.content_type)?;
         let body = decode::read(format, &call.request.body)?;
         check_options_kind(&body.value)?;
-        let options = serde_json::from_value(body.value)
-            .map_err(|error| ApiError::failure(format!("DeleteOptions cannot be read: {error}")))?;
+        let options = serde_json::from_value(body.value).map_err(|error| {
+            ApiError::bad_request(format!("DeleteOptions cannot be read: {error}"))
+        })?;
         Self::of_options(options)
     }
 
@@ -304,9 +305,15 @@ fn check_options_kind(value: &Value) -> Result<(), ApiError> {
     match kind {
         "" | DELETE_OPTIONS => Ok(()),
         // 500, as upstream
-        other => Err(ApiError::failure(format!(
+        other if OPTION_KINDS.contains(&other) => Err(ApiError::failure(format!(
             "the body of a deletion is a {DELETE_OPTIONS}, and this is a {other:?}"
         ))),
+        other => {
+            let version = value.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+            Err(ApiError::bad_request(format!(
+                "no kind {other:?} is registered for version {version:?}"
+            )))
+        }
     }
 }
 
@@ -329,6 +336,11 @@ fn mistakes_in_options(options: &DeleteOptions) -> Vec<FieldError> {
 }
 
 const DELETE_OPTIONS: &str = "DeleteOptions";
+
+/// Other kinds that are read in the place of options.
+const OPTION_KINDS: [&str; 6] =
+    ["CreateOptions", "GetOptions", "ListOptions", "PatchOptions", "Status", "UpdateOptions"];
+
 const PROPAGATION_POLICY: &str = "propagationPolicy";
 const POLICIES: [&str; 3] = ["Foreground", "Background", "Orphan"];
 
@@ -391,11 +403,13 @@ impl DeleteStep {
             wish.propagation.of(object.as_ref()).apply(object.meta_mut());
         }
         let grace = grace_seconds(object.as_ref(), wish);
+        let is_namespace = object.as_any().is::<Namespace>();
         let meta = object.meta_mut();
         match &meta.deletion_timestamp {
             None => {
                 meta.deletion_timestamp = Some((now + TickDuration::of_field(grace)).to_time());
-                meta.deletion_grace_period_seconds = Some(grace);
+                // a namespace has none, and goes when it is empty
+                meta.deletion_grace_period_seconds = (!is_namespace).then_some(grace);
                 // Upstream: observers may want to act on the deletion, so it counts as a change of
                 // the spec.
                 meta.generation = meta.generation.map(|generation| generation + 1);

@@ -52,7 +52,7 @@ fn stored_version(
     part: ObjectPart,
     patch: &Patch,
 ) -> Result<Option<Arc<KindEntry>>, ApiError> {
-    let is_of_metadata = matches!(call.form()?, Representation::Metadata(_))
+    let is_of_metadata = matches!(call.form()?, Representation::Metadata(..))
         && part == ObjectPart::Main
         && patch.is_of_status()
         && patch.says_only("status", &[])
