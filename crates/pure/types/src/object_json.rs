@@ -72,6 +72,68 @@ pub trait ObjectJson: Sized {
     }
 }
 
+/// The same for kinds of which upstream always prints some fields, be they null.
+macro_rules! object_json_with_nulls {
+    ($($object:ty: $lacking:expr),* $(,)?) => {
+        $(
+            impl ObjectJson for $object {
+                fn from_json(text: &[u8]) -> Result<Self, Error> {
+                    serde_json::from_str(checked(text)?)
+                }
+
+                fn to_json(&self) -> Vec<u8> {
+                    let lacking: &[NullField] = &$lacking;
+                    let mut text = Vec::with_capacity(TEXT_BYTES);
+                    let mut writer = Serializer::with_formatter(&mut text, FieldsText::default());
+                    let plain = serde_json::to_value(self).expect(TEXT_KEYS);
+                    match with_null_fields(&plain, lacking) {
+                        Some(tree) => tree.serialize(&mut writer).expect(TEXT_KEYS),
+                        None => self.serialize(&mut writer).expect(TEXT_KEYS),
+                    }
+                    text
+                }
+
+                fn to_value(&self) -> Value {
+                    let plain = serde_json::to_value(self).expect(TEXT_KEYS);
+                    with_null_fields(&plain, &$lacking).unwrap_or(plain)
+                }
+            }
+        )*
+    };
+}
+
+/// Where upstream always prints a field: the path of the objects, a list or one, and the name.
+type NullField = (&'static str, &'static str);
+
+/// The tree with the fields that it lacks as null. None when it lacks none.
+fn with_null_fields(tree: &Value, fields: &[NullField]) -> Option<Value> {
+    let lacks = |value: &Value, name: &str| value.is_object() && value.get(name).is_none();
+    let mut changed: Option<Value> = None;
+    for (path, name) in fields {
+        let is_lacking = match tree.pointer(path) {
+            Some(Value::Array(items)) => items.iter().any(|item| lacks(item, name)),
+            Some(one) => lacks(one, name),
+            None => false,
+        };
+        if !is_lacking {
+            continue;
+        }
+        let within = changed.get_or_insert_with(|| tree.clone()).pointer_mut(path);
+        let objects = match within {
+            Some(Value::Array(items)) => items.as_mut_slice(),
+            Some(one) => std::slice::from_mut(one),
+            None => &mut [],
+        };
+        for object in objects.iter_mut().filter_map(Value::as_object_mut) {
+            object.entry(*name).or_insert(Value::Null);
+        }
+    }
+    changed
+}
+
+/// The conditions of a status.
+const CONDITIONS: &str = "/status/conditions";
+
 macro_rules! object_json {
     ($($object:ty),* $(,)?) => {
         $(
@@ -241,6 +303,24 @@ fn checked(text: &[u8]) -> Result<&str, Error> {
     std::str::from_utf8(text).map_err(Error::custom)
 }
 
+object_json_with_nulls!(
+    DaemonSet: [(CONDITIONS, "lastTransitionTime")],
+    Deployment: [(CONDITIONS, "lastTransitionTime"), (CONDITIONS, "lastUpdateTime")],
+    FlowSchema: [(CONDITIONS, "lastTransitionTime")],
+    Job: [(CONDITIONS, "lastProbeTime"), (CONDITIONS, "lastTransitionTime")],
+    Namespace: [(CONDITIONS, "lastTransitionTime")],
+    PersistentVolumeClaim: [
+        (CONDITIONS, "lastProbeTime"),
+        (CONDITIONS, "lastTransitionTime"),
+        ("/spec/dataSource", "apiGroup"),
+        ("/spec/dataSourceRef", "apiGroup"),
+    ],
+    PriorityLevelConfiguration: [(CONDITIONS, "lastTransitionTime")],
+    ReplicaSet: [(CONDITIONS, "lastTransitionTime")],
+    ReplicationController: [(CONDITIONS, "lastTransitionTime")],
+    StatefulSet: [(CONDITIONS, "lastTransitionTime")],
+);
+
 object_json!(
     APIService,
     ClusterRole,
@@ -249,8 +329,6 @@ object_json!(
     ConfigMap,
     ControllerRevision,
     CronJob,
-    DaemonSet,
-    Deployment,
     DeviceClass,
     EndpointSlice,
     Endpoints,
@@ -261,7 +339,6 @@ object_json!(
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
-    FlowSchema,
     Ingress,
     IngressClass,
     LimitRange,
@@ -269,25 +346,19 @@ object_json!(
     MutatingAdmissionPolicyBinding,
     MutatingWebhookConfiguration,
     PodTemplate,
-    PriorityLevelConfiguration,
     RuntimeClass,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
     ValidatingWebhookConfiguration,
     VolumeAttachment,
     VolumeAttributesClass,
-    Job,
     Lease,
-    Namespace,
     NetworkPolicy,
     Node,
     PersistentVolume,
-    PersistentVolumeClaim,
     PodDisruptionBudget,
     PodRestart,
     PriorityClass,
-    ReplicaSet,
-    ReplicationController,
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceQuota,
@@ -300,7 +371,6 @@ object_json!(
     Service,
     ServiceAccount,
     ServiceCIDR,
-    StatefulSet,
     StorageClass,
 );
 object_json!(Affinity, HorizontalPodAutoscalerSpec, PodSpec, PodStatus, PodTemplateSpec);

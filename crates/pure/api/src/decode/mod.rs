@@ -4,6 +4,7 @@
 mod built_in_form;
 mod tracked;
 pub mod type_error;
+mod unstored;
 
 use serde_json::{Map, Value};
 
@@ -14,6 +15,7 @@ use crate::protobuf::{self, ProtobufError};
 
 use tracked::BodyReadError;
 pub use tracked::{DEPTH_MAX, VALUES_MAX};
+pub(crate) use unstored::{UnstoredBody, UnstoredKind, unstored};
 
 /// The most bytes of a body, as upstream (3 MiB).
 pub const BODY_BYTES_MAX: usize = 3 << 20;

@@ -4,7 +4,7 @@ use k8s_openapi::api::apps::v1::{
     DaemonSet, DaemonSetStatus, DaemonSetUpdateStrategy, RollingUpdateDaemonSet,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use rekindle_types::Tick;
+use rekindle_types::{ObjectJson, Tick};
 
 use super::defaults;
 use super::preparation::{self, DesiredState};
@@ -58,6 +58,13 @@ impl ApiKind for DaemonSet {
             rolling.max_unavailable.get_or_insert(IntOrString::Int(1));
             rolling.max_surge.get_or_insert(IntOrString::Int(0));
         }
+    }
+
+    /// Upstream keeps the annotation as a field of the spec, which is always shown.
+    fn tracked_value(&self) -> serde_json::Value {
+        let mut shown = self.clone();
+        set_template_generation(&mut shown, template_generation(self));
+        ObjectJson::to_value(&shown)
     }
 
     fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {

@@ -30,7 +30,7 @@ impl ApiKind for EndpointSlice {
         categories: &[],
         scope: ResourceScope::Namespaced,
     };
-    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfObject;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("AddressType", "string", "The type of address carried by this EndpointSlice."),
@@ -52,9 +52,13 @@ impl ApiKind for EndpointSlice {
 
     fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         preparation::first_generation(&mut self.metadata);
+        drop_topology(self);
     }
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
+        if self.endpoints != old.endpoints {
+            drop_topology(self);
+        }
         let of = |slice: &Self| {
             let labels = slice.metadata.labels.clone();
             (slice.endpoints.clone(), slice.ports.clone(), labels)
@@ -113,6 +117,13 @@ impl ApiKind for EndpointSlice {
             some_of(addresses, "<unset>").into(),
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
         ]
+    }
+}
+
+/// A field of v1beta1, which clients of v1 cannot set.
+fn drop_topology(slice: &mut EndpointSlice) {
+    for endpoint in slice.endpoints.iter_mut().flatten() {
+        endpoint.deprecated_topology = None;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Event (core/v1).
 
 use k8s_openapi::api::core::v1::{Event, EventSource};
-use rekindle_types::Tick;
+use rekindle_types::{ObjectJson, Tick};
 
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
@@ -62,6 +62,14 @@ impl ApiKind for Event {
         self.source.get_or_insert_default();
         self.reporting_component.get_or_insert_default();
         self.reporting_instance.get_or_insert_default();
+    }
+
+    /// Upstream prints who reports also where nothing does; nothing owns that.
+    fn tracked_value(&self) -> serde_json::Value {
+        let mut said = self.clone();
+        said.reporting_component.take_if(|name| name.is_empty());
+        said.reporting_instance.take_if(|name| name.is_empty());
+        ObjectJson::to_value(&said)
     }
 
     fn nulls(&self) -> Vec<&'static str> {

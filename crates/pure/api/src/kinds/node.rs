@@ -47,8 +47,14 @@ impl ApiKind for Node {
             defaults::drop_false(&mut spec.unschedulable);
             defaults::drop_empty_list(&mut spec.taints);
             // the range of before there were several
-            if let (Some(range), None) = (&spec.pod_cidr, &spec.pod_cidrs) {
-                spec.pod_cidrs = Some(vec![range.clone()]);
+            match (&spec.pod_cidr, &spec.pod_cidrs) {
+                (Some(range), None) => spec.pod_cidrs = Some(vec![range.clone()]),
+                (None, Some(ranges)) => spec.pod_cidr = ranges.first().cloned(),
+                // the older field counts, as upstream
+                (Some(range), Some(ranges)) if ranges.first() != Some(range) => {
+                    spec.pod_cidrs = Some(vec![range.clone()]);
+                }
+                (Some(_), Some(_)) | (None, None) => {}
             }
         }
         if let Some(status) = &mut self.status {
@@ -58,6 +64,10 @@ impl ApiKind for Node {
                 status.allocatable.clone_from(&status.capacity);
             }
         }
+    }
+
+    fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
+        drop_config_source(self);
     }
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
@@ -85,7 +95,7 @@ impl ApiKind for Node {
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
         let get = |node: &Self| {
             let spec = node.spec.clone().unwrap_or_default();
-            (spec.pod_cidr, spec.pod_cidrs, spec.provider_id)
+            (spec.pod_cidr, spec.pod_cidrs, spec.provider_id, spec.external_id)
         };
         let (new, old) = (get(self), get(old));
         let mut errors = Vec::new();
@@ -100,6 +110,9 @@ impl ApiKind for Node {
                 "spec.providerID",
                 "node updates may not change providerID except from \"\" to valid",
             ));
+        }
+        if new.3 != old.3 {
+            errors.push(FieldError::forbidden("spec.externalID", "may not be updated"));
         }
         errors
     }
@@ -127,6 +140,13 @@ impl ApiKind for Node {
             or_unknown(&info.kernel_version),
             or_unknown(&info.container_runtime_version),
         ]
+    }
+}
+
+/// Kubelets were configured by it once (KEP-281, withdrawn); it is not kept any more.
+fn drop_config_source(node: &mut Node) {
+    if let Some(spec) = &mut node.spec {
+        spec.config_source = None;
     }
 }
 

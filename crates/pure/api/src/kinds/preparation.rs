@@ -74,6 +74,22 @@ macro_rules! updates_of_status {
 }
 pub(crate) use updates_of_status;
 
+/// The same of a kind for which an update of the status changes all metadata, too: upstream takes
+/// nothing but the spec back.
+macro_rules! updates_of_status_and_metadata {
+    () => {
+        fn prepare_part(
+            &mut self,
+            old: &Self,
+            _ctx: &$crate::registry::resource::RequestContext<'_>,
+        ) {
+            self.spec.clone_from(&old.spec);
+            self.metadata.generation = old.metadata.generation;
+        }
+    };
+}
+pub(crate) use updates_of_status_and_metadata;
+
 /// What an update of the status changes, where metadata stays as it is: upstream resets it for this
 /// kind.
 macro_rules! updates_of_status_alone {

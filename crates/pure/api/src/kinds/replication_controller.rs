@@ -117,7 +117,7 @@ impl ApiKind for ReplicationController {
 }
 
 impl SubresourceStrategy<StatusPart> for ReplicationController {
-    preparation::updates_of_status!();
+    preparation::updates_of_status_and_metadata!();
 
     fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
         let Some(status) = &self.status else { return Vec::new() };

@@ -121,7 +121,7 @@ impl ApiKind for StatefulSet {
 }
 
 impl SubresourceStrategy<StatusPart> for StatefulSet {
-    preparation::updates_of_status!();
+    preparation::updates_of_status_and_metadata!();
 
     fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
         self.status.as_ref().map_or_else(Vec::new, status_errors)

@@ -156,7 +156,7 @@ fn check_spec(maker: PodMaker, template: &PodTemplateSpec, field: &Path) -> Vec<
     };
     let mut errors = validate::pod_spec(spec, validate::SpecHolder::Template, field);
     let policy = text(spec.restart_policy.as_ref());
-    if matches!(policy, "OnFailure" | "Never") {
+    if policy != "Always" && !policy.is_empty() {
         errors.push(FieldError::not_supported(field.child("restartPolicy"), policy, &["Always"]));
     }
     if spec.active_deadline_seconds.is_some() {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{entries, owner};
 use crate::call::{ApiCall, ObjectPart};
-use crate::registry::AnyObject;
+use crate::registry::{AnyObject, KindOrigin};
 
 /// Fields of a new object that the server fills in where the client does not say: no owner has
 /// them. Upstream its admission plugins fill them, after the owners were noted.
@@ -59,8 +59,23 @@ fn track_new_with(
         ignored: &owner::ignored(call.entry, ObjectPart::Main).union(&filled.0),
         now_seconds: call.request.now.to_time().0.as_second(),
     };
-    let owners = change.update(&json!({}), &object.to_value(), owners);
+    let owners = change.update(&nothing(call), &object.tracked_value(), owners);
     object.meta_mut().managed_fields = entries::write(&owners);
+}
+
+/// An object of the kind in which nothing is set. The fields that it shows nevertheless have no
+/// owner while they have these values.
+fn nothing(call: &ApiCall<'_>) -> Value {
+    let entry = call.entry;
+    let empty = json!({"apiVersion": entry.api_version, "kind": entry.kind});
+    match entry.origin {
+        KindOrigin::BuiltIn => match entry.codec.decode(&empty) {
+            Ok(parsed) => parsed.object.to_value(),
+            // a kind that always has something
+            Err(_) => empty,
+        },
+        KindOrigin::Definition(_) => json!({}),
+    }
 }
 
 /// Notes the owner of what an update changes. The object has its defaults; what the update may not
@@ -116,7 +131,7 @@ fn compared(part: ObjectPart, old: &dyn AnyObject, new: &mut dyn AnyObject) -> (
         value
     };
     if part != ObjectPart::Status {
-        return (strip(old.to_value()), strip(new.to_value()));
+        return (strip(old.tracked_value()), strip(new.tracked_value()));
     }
     let metadata = |meta: &ObjectMeta| ObjectMeta {
         labels: meta.labels.clone(),

@@ -58,11 +58,14 @@ fn merge_objects(
         match (object.remove(name), value) {
             (_, Value::Null) => {}
             (None, value) => {
-                object.insert(name.clone(), new_value(schema, name, value, order, budget)?);
+                if let Some(new) = new_value(schema, name, value, order, budget)? {
+                    object.insert(name.clone(), new);
+                }
             }
             (Some(old), value) => {
-                let merged = merge_values(schema, name, old, value, order, budget)?;
-                object.insert(name.clone(), merged);
+                if let Some(merged) = merge_values(schema, name, old, value, order, budget)? {
+                    object.insert(name.clone(), merged);
+                }
             }
         }
     }
@@ -81,23 +84,51 @@ fn merge_objects(
     Ok(object)
 }
 
-/// A field that the object does not have yet.
+/// A field that the object does not have yet. Upstream takes it as it is given, but for its nulls
+/// and for objects with a directive: those go. So a list keeps entries that are given twice, and
+/// none needs a key, unless the patch orders the list.
 fn new_value(
     schema: &str,
     name: &str,
     value: &Value,
     order: PatchOrder<'_>,
     budget: &mut WorkBudget,
-) -> Result<Value, PatchError> {
-    match value {
-        // An empty start makes the directives and nulls inside the patch disappear as they should.
-        Value::Object(patch) => {
-            merge_objects(child(schema, name), Map::new(), patch, budget).map(Value::Object)
-        }
-        Value::Array(_) => {
+) -> Result<Option<Value>, PatchError> {
+    match (value, order) {
+        (Value::Array(_), PatchOrder::Given(_)) => {
             merge_values(schema, name, Value::Array(Vec::new()), value, order, budget)
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => copied(value, budget),
+        _ => taken(value, budget),
+    }
+}
+
+/// A value of the patch without nulls and directives; none if it is a directive itself.
+fn taken(value: &Value, budget: &mut WorkBudget) -> Result<Option<Value>, PatchError> {
+    match value {
+        Value::Object(fields) => {
+            budget.spend_entries(fields.len(), "copying values")?;
+            if directive(fields)?.is_some() {
+                return Ok(None);
+            }
+            let mut object = Map::new();
+            for (name, value) in fields {
+                if name.starts_with('$') || value.is_null() {
+                    continue;
+                }
+                if let Some(value) = taken(value, budget)? {
+                    object.insert(name.clone(), value);
+                }
+            }
+            Ok(Some(Value::Object(object)))
+        }
+        Value::Array(items) => {
+            let items = items.iter().map(|item| taken(item, budget));
+            let items: Result<Vec<Option<Value>>, _> = items.collect();
+            Ok(Some(items?.into_iter().flatten().collect()))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            copied(value, budget).map(Some)
+        }
     }
 }
 
@@ -108,16 +139,18 @@ fn merge_values(
     patch: &Value,
     order: PatchOrder<'_>,
     budget: &mut WorkBudget,
-) -> Result<Value, PatchError> {
+) -> Result<Option<Value>, PatchError> {
     match (old, patch) {
         (Value::Object(old), Value::Object(patch)) => {
             let by = merge_field(schema, name).and_then(|field| field.list);
             let old = if by == Some(ListMerge::Whole) { Map::new() } else { old };
-            merge_objects(child(schema, name), old, patch, budget).map(Value::Object)
+            let merged = merge_objects(child(schema, name), old, patch, budget)?;
+            Ok(Some(Value::Object(merged)))
         }
         (Value::Array(old), Value::Array(patch)) => {
             let by = merge_field(schema, name).and_then(|field| field.list);
-            merge_list(child(schema, name), by, old, patch, order, budget).map(Value::Array)
+            let merged = merge_list(child(schema, name), by, old, patch, order, budget)?;
+            Ok(Some(Value::Array(merged)))
         }
         // Another type than before: the patch decides.
         (_, patch) => new_value(schema, name, patch, order, budget),

@@ -58,6 +58,10 @@ pub trait AnyObject: Send + Sync + 'static {
     fn to_json(&self) -> Vec<u8>;
     /// As a JSON tree, in the version of its entry.
     fn to_value(&self) -> Value;
+    /// See [`ApiKind::tracked_value`].
+    fn tracked_value(&self) -> Value {
+        self.to_value()
+    }
     /// The same of what a patch of metadata and status is applied to: this metadata and the status,
     /// or the whole object; the fields of status that are replaced may be missing. See
     /// [`ApiKind::status_alone`].
@@ -137,11 +141,15 @@ impl<K: ApiKind> AnyObject for K {
     fn deletion_grace_period_seconds(&self) -> i64 {
         ApiKind::deletion_grace_period_seconds(self)
     }
+    fn tracked_value(&self) -> Value {
+        ApiKind::tracked_value(self)
+    }
     fn row(&self, now: Tick) -> Vec<TableCell> {
         ApiKind::row(self, now)
     }
     fn to_json(&self) -> Vec<u8> {
-        with_nulls(ObjectJson::to_json(self), &self.nulls())
+        let text = without_empty_secret_names(ObjectJson::to_json(self));
+        with_nulls(text, &self.nulls())
     }
     fn to_value(&self) -> Value {
         ObjectJson::to_value(self)
@@ -178,6 +186,25 @@ impl<K: ApiKind> AnyObject for K {
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
         self
     }
+}
+
+/// Without the names of pull secrets that are empty: Go prints none, and no check refuses them.
+fn without_empty_secret_names(text: Vec<u8>) -> Vec<u8> {
+    const LIST: &[u8] = b"\"imagePullSecrets\":[";
+    const NAMELESS: &[u8] = b"{\"name\":\"\"}";
+    let find = |text: &[u8], part: &[u8]| text.windows(part.len()).position(|at| at == part);
+    let Some(start) = find(&text, LIST).map(|at| at + LIST.len()) else { return text };
+    let end = find(&text[start..], b"]").map_or(text.len(), |at| start + at);
+    let mut kept = text[..start].to_vec();
+    let mut rest = &text[start..end];
+    while let Some(at) = find(rest, NAMELESS) {
+        kept.extend_from_slice(&rest[..at]);
+        kept.extend_from_slice(b"{}");
+        rest = &rest[at + NAMELESS.len()..];
+    }
+    kept.extend_from_slice(rest);
+    kept.extend_from_slice(&text[end..]);
+    kept
 }
 
 /// The text of an object with these fields, which it lacks.

@@ -83,6 +83,12 @@ pub trait ApiKind:
         Vec::new()
     }
 
+    /// The object as upstream sees it when it notes who owns which field, which is before it is
+    /// prepared. As JSON; the defaults are set.
+    fn tracked_value(&self) -> Value {
+        self.to_value()
+    }
+
     /// Everything wrong with an object, metadata aside (the machinery checks that). All of it at
     /// once, not the first only.
     fn validate(&self) -> Vec<FieldError> {
@@ -194,6 +200,8 @@ pub enum MetadataChecks {
     OfUpdate,
     /// The change, and the object as if it were new.
     OfUpdateAndObject,
+    /// The object as if it were new. The machinery checks the change.
+    OfObject,
 }
 
 /// How the name of an object must look.

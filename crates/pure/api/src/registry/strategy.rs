@@ -21,6 +21,17 @@ pub enum ObjectPart {
     Approval,
 }
 
+impl ObjectPart {
+    /// Whether a write changes a few fields only, and everything else that it says is dropped:
+    /// upstream's filters of reset fields.
+    pub fn is_few_fields(self) -> bool {
+        match self {
+            Self::Resize | Self::EphemeralContainers => true,
+            Self::Main | Self::Status | Self::Finalize | Self::Approval => false,
+        }
+    }
+}
+
 /// The subresource `/status`.
 #[derive(Clone, Copy, Debug)]
 pub struct StatusPart;

@@ -1,29 +1,30 @@
 //! `pods/binding`: the scheduler's decision, written once.
 
 use k8s_openapi::api::core::v1::{Binding, Pod, PodCondition};
-use rekindle_store::WritePrecondition;
+use rekindle_store::{StoredObject, WritePrecondition};
 
 use crate::admission::runtime_classes;
 use crate::call::{ApiCall, put};
+use crate::decode::{UnstoredBody, UnstoredKind, unstored};
+use crate::object_meta;
 use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 use crate::registry::{AnyObject, FieldError};
 use crate::request::options::DryRun;
 use crate::status::{ApiError, Status};
 use crate::validation::{items, text};
-use crate::{decode, object_meta};
+
+const KIND: UnstoredKind = UnstoredKind { api_version: "v1", kind: "Binding" };
 
 pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
-    let format = decode::body_format(&call.request.content_type)?;
-    let body = decode::read(format, &call.request.body)?;
-    let binding: Binding = serde_json::from_value(body.value)
-        .map_err(|error| ApiError::bad_request(format!("Binding cannot be read: {error}")))?;
+    let UnstoredBody { object: binding, warnings } = unstored::<Binding>(call, KIND)?;
     check_names(call, &binding)?;
     let node = target(&binding)?;
     call.with_retries(|| {
         let stored = call.newest()?;
         let mut object = call.decode_stored(&stored)?;
+        check_preconditions(call, &binding, object.as_ref(), &stored)?;
         bind(call, object.as_mut(), &node, &binding)?;
-        let answer = ApiAnswer::status(&Status::created());
+        let answer = ApiAnswer::status(&Status::created()).with_warnings(warnings.clone());
         if call.options.dry_run == DryRun::All {
             return Ok(answer.into());
         }
@@ -69,6 +70,29 @@ fn target(binding: &Binding) -> Result<String, ApiError> {
     }
 }
 
+/// The pod is the one that the binding means, and in the version that it means.
+fn check_preconditions(
+    call: &ApiCall<'_>,
+    binding: &Binding,
+    object: &dyn AnyObject,
+    stored: &StoredObject,
+) -> Result<(), ApiError> {
+    let actual = (text(object.meta().uid.as_ref()), stored.revision.to_string());
+    let meta = &binding.metadata;
+    for (name, wanted, actual) in [
+        ("UID", text(meta.uid.as_ref()), actual.0),
+        ("ResourceVersion", text(meta.resource_version.as_ref()), actual.1.as_str()),
+    ] {
+        if !wanted.is_empty() && wanted != actual {
+            let why = format!(
+                "Precondition failed: {name} in precondition: {wanted}, {name} in object meta: {actual}"
+            );
+            return Err(ApiError::conflict(call.entry, &call.path.name, &why));
+        }
+    }
+    Ok(())
+}
+
 fn bind(
     call: &ApiCall<'_>,
     object: &mut dyn AnyObject,
@@ -78,14 +102,6 @@ fn bind(
     let name = &call.path.name;
     let conflict =
         |why: String| Err(ApiError::conflict_of_subresource(call.entry, "binding", name, &why));
-    let wanted = binding.metadata.uid.as_deref().unwrap_or_default();
-    let actual = object.meta().uid.clone().unwrap_or_default();
-    if !wanted.is_empty() && wanted != actual {
-        let why = format!(
-            "Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}"
-        );
-        return Err(ApiError::conflict(call.entry, name, &why));
-    }
     if object_meta::is_being_deleted(object.meta()) {
         return conflict(format!("pod {name} is being deleted, cannot be assigned to a host"));
     }

@@ -6,18 +6,24 @@ use k8s_openapi::api::authentication::v1::{
 };
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_types::TickDuration;
+use serde_json::Value;
 
 use crate::admission::node_restriction;
 use crate::auth::token::{BoundObject, KubernetesClaims};
 use crate::call::ApiCall;
-use crate::decode;
+use crate::decode::{UnstoredBody, UnstoredKind, unstored};
 use crate::keys;
+use crate::object_meta;
 use crate::outcome::{ApiAnswer, RequestOutcome};
 use crate::registry::FieldError;
 use crate::request::options::DryRun;
 use crate::status::ApiError;
 use crate::tokens::{ISSUER, TokenSpec};
 use crate::validation::text;
+
+const GROUP: &str = "authentication.k8s.io";
+const KIND: UnstoredKind =
+    UnstoredKind { api_version: "authentication.k8s.io/v1", kind: "TokenRequest" };
 
 /// What a token gets that asks for nothing.
 const DEFAULT_SECONDS: i64 = 3600;
@@ -28,18 +34,17 @@ const SECONDS_MAX: i64 = 1 << 32;
 const AUDIENCES_MAX: usize = 64;
 
 pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
-    let format = decode::body_format(&call.request.content_type)?;
-    let body = decode::read(format, &call.request.body)?;
-    let mut request: TokenRequest = serde_json::from_value(body.value)
-        .map_err(|error| ApiError::bad_request(format!("TokenRequest cannot be read: {error}")))?;
+    let UnstoredBody { object: mut request, .. } = unstored::<TokenRequest>(call, KIND)?;
+    object_meta::settle_namespace(call.entry, &mut request.metadata, call.path)?;
     let stored = call.stored()?;
     let account = call.decode_stored(&stored)?;
+    check_name(call, &request)?;
     let spec = request.spec.get_or_insert_default();
     node_restriction::check_token(call, spec.bound_object_ref.as_ref())?;
     spec.audiences.take_if(|audiences| audiences.is_empty());
     let audiences = spec.audiences.get_or_insert_with(|| vec![ISSUER.to_owned()]).clone();
     let seconds = *spec.expiration_seconds.get_or_insert(DEFAULT_SECONDS);
-    check(call, seconds, &audiences)?;
+    check(seconds, &audiences)?;
     let (seconds, warnings) = shortened(seconds, call.api.token_seconds_max());
     spec.expiration_seconds = Some(seconds);
     let mut private = KubernetesClaims {
@@ -57,6 +62,7 @@ pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     request.metadata.namespace = Some(call.path.namespace.clone());
     request.metadata.uid = Some(call.api.new_uid());
     request.metadata.creation_timestamp = Some(call.request.now.to_time());
+    request.metadata.managed_fields = None;
     if call.options.dry_run == DryRun::No {
         let lifetime = TickDuration::of_field(seconds);
         let wish = TokenSpec { audiences, lifetime, private };
@@ -66,7 +72,12 @@ pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
             expiration_timestamp: Some(ends.to_time()),
         });
     }
-    let json = serde_json::to_vec(&request).map_err(ApiError::internal)?;
+    let mut shown = serde_json::to_value(&request).map_err(ApiError::internal)?;
+    if request.spec.as_ref().is_none_or(|spec| spec.bound_object_ref.is_none()) {
+        // upstream always prints it
+        shown["spec"]["boundObjectRef"] = Value::Null;
+    }
+    let json = shown.to_string().into_bytes();
     Ok(ApiAnswer::json(StatusCode::CREATED, json).with_warnings(warnings).into())
 }
 
@@ -79,7 +90,7 @@ fn shortened(asked: i64, max: i64) -> (i64, Vec<String>) {
     (max, vec![format!("requested expiration of {asked} seconds shortened to {max} seconds")])
 }
 
-fn check(call: &ApiCall<'_>, seconds: i64, audiences: &[String]) -> Result<(), ApiError> {
+fn check(seconds: i64, audiences: &[String]) -> Result<(), ApiError> {
     let field = "spec.expirationSeconds";
     let mut errors = Vec::new();
     if seconds < SECONDS_MIN {
@@ -96,7 +107,19 @@ fn check(call: &ApiCall<'_>, seconds: i64, audiences: &[String]) -> Result<(), A
     if errors.is_empty() {
         return Ok(());
     }
-    Err(ApiError::invalid_kind("authentication.k8s.io", "TokenRequest", &call.path.name, &errors))
+    // upstream does not name it yet
+    Err(ApiError::invalid_kind(GROUP, KIND.kind, "", &errors))
+}
+
+/// A name, if one is given, is that of the account.
+fn check_name(call: &ApiCall<'_>, request: &TokenRequest) -> Result<(), ApiError> {
+    let given = text(request.metadata.name.as_ref());
+    if given.is_empty() || given == call.path.name {
+        return Ok(());
+    }
+    let detail = "must match the service account name if specified";
+    let error = FieldError::invalid("metadata.name", given, detail);
+    Err(ApiError::invalid_kind(GROUP, KIND.kind, &call.path.name, &[error]))
 }
 
 /// Binds the token to an object, which must be there; with a pod comes its node.

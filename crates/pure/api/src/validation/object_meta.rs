@@ -222,14 +222,20 @@ pub fn check_change(
 ) -> Vec<FieldError> {
     let field = Path::new("metadata");
     let mut errors = check_common(new, &field);
-    for _ in 0..2 {
+    let times = match rules.checks {
+        MetadataChecks::OfObject => 1,
+        MetadataChecks::OfUpdate | MetadataChecks::OfUpdateAndObject => 2,
+    };
+    for _ in 0..times {
         errors.extend(check_update(new, old, &field));
         errors.extend(check_changeable(new, &field));
     }
     errors.extend(check_finalizer_domains(new, rules, &field));
     match rules.checks {
         MetadataChecks::OfUpdate => {}
-        MetadataChecks::OfUpdateAndObject => errors.extend(check(new, rules, &field)),
+        MetadataChecks::OfUpdateAndObject | MetadataChecks::OfObject => {
+            errors.extend(check(new, rules, &field))
+        }
     }
     errors
 }

@@ -73,8 +73,6 @@ fn complete(
     }
     object.prepare_for_create(&call.context());
     warnings.extend(review.run(AdmissionStage::Defaulted, object)?);
-    warnings.extend(object.warnings());
-    warnings.extend(review.run(AdmissionStage::Warned, object)?);
     Ok(())
 }
 
@@ -126,6 +124,9 @@ fn admit(
         service.complete(&|| call.random_number(), object, None)?;
     }
     validate(call, object)?;
+    // what is refused gets none of these, as upstream
+    warnings.extend(object.warnings());
+    warnings.extend(review.run(AdmissionStage::Warned, object)?);
     warnings.extend(review.run(AdmissionStage::Valid, object)?);
     warnings.extend(review.run(AdmissionStage::Final, object)?);
     Ok(warnings)

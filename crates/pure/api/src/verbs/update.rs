@@ -175,9 +175,9 @@ fn settle(
     object_meta::prepare_changed(object.meta_mut(), old.meta());
     object.meta_mut().resource_version.clone_from(&old.meta().resource_version);
     object.set_defaults();
-    match ownership {
-        FieldOwnership::Tracked => managed_fields::track_change(call, part, object.as_mut(), old),
-        FieldOwnership::Applied => {}
+    let is_tracked = ownership == FieldOwnership::Tracked;
+    if is_tracked && !part.is_few_fields() {
+        managed_fields::track_change(call, part, object.as_mut(), old);
     }
     match part {
         ObjectPart::Finalize => object = removal::with_finalizers_of(object.as_ref(), old),
@@ -188,6 +188,10 @@ fn settle(
         | ObjectPart::Approval => {
             object.prepare_update(part, old, &call.context());
         }
+    }
+    // what the preparation took back is not the writer's
+    if is_tracked && part.is_few_fields() {
+        managed_fields::track_change(call, part, object.as_mut(), old);
     }
     warnings.extend(review.run(AdmissionStage::Defaulted, object.as_mut())?);
     warnings.extend(review.run(AdmissionStage::Named, object.as_mut())?);

@@ -257,9 +257,9 @@ fn a_request_that_makes_no_sense_gets_kubernetes_own_kind_of_answer() {
         400 BadRequest: name in URL does not match name in Eviction object
         400 BadRequest: name in URL does not match name in Eviction object
         400 BadRequest: the namespace of the provided object does not match the namespace sent on the request
-        400 BadRequest: no kind "Eviction" is registered for version "policy/v1beta1" that can evict a pod: send Eviction of policy/v1
-        400 BadRequest: no kind "Pod" is registered for version "v1" that can evict a pod: send Eviction of policy/v1
-        400 BadRequest: Eviction in version "v1" cannot be handled as a Eviction: invalid type: string "soon", expected i64
+        400 BadRequest: Eviction in version "v1" cannot be handled as a Eviction: no kind "Eviction" is registered for version "policy/v1beta1": send Eviction of policy/v1
+        400 BadRequest: Pod in version "v1" cannot be handled as a Eviction: no kind "Pod" is registered for version "v1": send Eviction of policy/v1
+        400 BadRequest: Eviction in version "v1" cannot be handled as a Eviction: json: cannot unmarshal string into field deleteOptions.gracePeriodSeconds of type int64
         422 Invalid: DeleteOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]: supported values: "All"
         422 Invalid: Eviction.policy "web-0" is invalid: deleteOptions.ignoreStoreReadErrorWithClusterBreakingPotential: Invalid value: true: can not be set for pod eviction, try after removing the option
         400 BadRequest: Eviction in version "v1" cannot be handled as a Eviction: strict decoding error: unknown field "delete_options"

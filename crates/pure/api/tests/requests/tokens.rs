@@ -132,7 +132,7 @@ fn what_makes_no_sense_is_refused_in_upstreams_words() {
         (
             "robot",
             json!({"expirationSeconds": 10}),
-            "422 Invalid: TokenRequest.authentication.k8s.io \"robot\" is invalid: spec.expirationSeconds: Invalid value: 10: may not specify a duration less than 10 minutes",
+            "422 Invalid: TokenRequest.authentication.k8s.io \"\" is invalid: spec.expirationSeconds: Invalid value: 10: may not specify a duration less than 10 minutes",
         ),
         ("nobody", json!({}), "404 NotFound: serviceaccounts \"nobody\" not found"),
         (

@@ -111,7 +111,7 @@ impl ApiKind for CronJob {
 }
 
 impl SubresourceStrategy<StatusPart> for CronJob {
-    preparation::updates_of_status!();
+    preparation::updates_of_status_and_metadata!();
 }
 
 /// Kubernetes takes a 31st of February, and says what is wrong with it in an event only.

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::flowcontrol::v1::{
     LimitedPriorityLevelConfiguration, PriorityLevelConfiguration, PriorityLevelConfigurationSpec,
-    QueuingConfiguration,
+    PriorityLevelConfigurationStatus, QueuingConfiguration,
 };
 use rekindle_flow_control::{HASH_BITS_MAX, defaults, entropy_bits};
 use rekindle_types::Tick;
@@ -66,7 +66,7 @@ impl ApiKind for PriorityLevelConfiguration {
 
     fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
         preparation::first_generation(&mut self.metadata);
-        self.status = None;
+        self.status = Some(PriorityLevelConfigurationStatus::default());
     }
 
     preparation::updates_of_spec!();

@@ -103,7 +103,7 @@ impl ApiKind for HorizontalPodAutoscaler {
 }
 
 impl SubresourceStrategy<StatusPart> for HorizontalPodAutoscaler {
-    preparation::updates_of_status!();
+    preparation::updates_of_status_and_metadata!();
 
     fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
         let Some(status) = &self.status else { return Vec::new() };

@@ -9,10 +9,10 @@ mod update;
 pub(super) mod validate;
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
-use rekindle_types::Tick;
+use rekindle_types::{ObjectJson, Tick};
 
 use super::defaults;
-use super::preparation;
+use super::preparation::{self, DesiredState};
 use super::template;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
@@ -84,14 +84,22 @@ impl ApiKind for Job {
 
     fn prepare_named(&mut self) {
         generate_selector(self);
-        // As upstream: a Job without labels has those of its pods.
-        let template = self.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
-        if self.metadata.labels.as_ref().is_none_or(|labels| labels.is_empty()) {
-            self.metadata.labels = template.and_then(|template| template.labels.clone());
-        }
+        label_as_pods(self);
     }
 
-    preparation::updates_of_spec!();
+    fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
+        let desired = DesiredState::compare(&self.spec, &old.spec);
+        preparation::next_generation(&mut self.metadata, &old.metadata, desired);
+        self.status.clone_from(&old.status);
+        label_as_pods(self);
+    }
+
+    /// The labels that it gets from its pods are owned with the others.
+    fn tracked_value(&self) -> serde_json::Value {
+        let mut labelled = self.clone();
+        label_as_pods(&mut labelled);
+        ObjectJson::to_value(&labelled)
+    }
 
     fn validate(&self) -> Vec<FieldError> {
         validate::job(self)
@@ -133,7 +141,11 @@ impl ApiKind for Job {
 }
 
 impl SubresourceStrategy<StatusPart> for Job {
-    preparation::updates_of_status!();
+    fn prepare_part(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
+        label_as_pods(self);
+        self.spec.clone_from(&old.spec);
+        self.metadata.generation = old.metadata.generation;
+    }
 
     fn validate_part(&self, old: &Self) -> Vec<FieldError> {
         status::check(self, old)
@@ -146,6 +158,14 @@ fn set_policy_defaults(spec: &mut JobSpec) {
         for pattern in rule.on_pod_conditions.iter_mut().flatten() {
             defaults::text(&mut pattern.status, "True");
         }
+    }
+}
+
+/// As upstream: a Job without labels has those of its pods.
+fn label_as_pods(job: &mut Job) {
+    let template = job.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
+    if job.metadata.labels.as_ref().is_none_or(|labels| labels.is_empty()) {
+        job.metadata.labels = template.and_then(|template| template.labels.clone());
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
-use k8s_openapi::api::core::v1::{Affinity, Container, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{Affinity, Container, PodSpec, PodTemplateSpec};
 use rekindle_types::ObjectJson;
 use serde::Serialize;
 
@@ -20,14 +20,12 @@ pub(super) fn check(new: &Job, old: &Job) -> Vec<FieldError> {
     errors.extend(completions(new_spec, old_spec));
     errors.extend(immutable("spec.selector", &new_spec.selector, &old_spec.selector));
     let mut template = old_spec.template.clone();
-    if is_suspended_and_still(old) {
+    let is_still = is_suspended_and_still(old);
+    if is_still {
         take_placement(&mut template, &new_spec.template);
         take_resources(&mut template, &new_spec.template);
     }
-    if new_spec.template != template {
-        let shown = String::from_utf8_lossy(&new_spec.template.to_json()).into_owned();
-        errors.push(changed("spec.template", shown));
-    }
+    errors.extend(template_change(&new_spec.template, &template, is_still));
     let modes = (&new_spec.completion_mode, &old_spec.completion_mode);
     errors.extend(immutable("spec.completionMode", modes.0, modes.1));
     let policies = (&new_spec.pod_failure_policy, &old_spec.pod_failure_policy);
@@ -38,6 +36,24 @@ pub(super) fn check(new: &Job, old: &Job) -> Vec<FieldError> {
     let policies = (&new_spec.success_policy, &old_spec.success_policy);
     errors.extend(immutable("spec.successPolicy", policies.0, policies.1));
     errors
+}
+
+/// A change of the template beyond what a suspended Job may still change. Of such a Job upstream
+/// compares and names the spec of the pods alone.
+fn template_change(
+    new: &PodTemplateSpec,
+    allowed: &PodTemplateSpec,
+    is_still: bool,
+) -> Option<FieldError> {
+    let shown = |text: Vec<u8>| String::from_utf8_lossy(&text).into_owned();
+    match is_still {
+        true if new.spec != allowed.spec => {
+            let spec = new.spec.as_ref().map_or_else(|| b"{}".to_vec(), PodSpec::to_json);
+            Some(changed("spec.template.spec", shown(spec)))
+        }
+        false if new != allowed => Some(changed("spec.template", shown(new.to_json()))),
+        true | false => None,
+    }
 }
 
 fn immutable<T: PartialEq + Serialize>(field: &str, new: &T, old: &T) -> Option<FieldError> {
@@ -164,7 +180,11 @@ mod tests {
             (resources.clone(), told, vec![]),
             (resources.clone(), started, fixed.clone()),
             (resources.clone(), ending, fixed.clone()),
-            (with(json!({"image": "a:2"})), json!({}), fixed.clone()),
+            (
+                with(json!({"image": "a:2"})),
+                json!({}),
+                vec!["spec.template.spec: field is immutable"],
+            ),
             (of_pod(json!({"nodeSelector": {"disk": "ssd"}})), json!({}), vec![]),
         ] {
             assert_eq!(said(new.clone(), json!({}), status.clone()), expected, "{new} {status}");
@@ -181,7 +201,7 @@ mod tests {
         };
         let mut with_pods = nodes(1);
         with_pods["podAffinity"] = json!({});
-        let fixed = vec!["spec.template: field is immutable"];
+        let fixed = vec!["spec.template.spec: field is immutable"];
         for (new, old, expected) in [
             (nodes(1), Value::Null, vec![]),
             (json!({}), Value::Null, vec![]),

@@ -2,7 +2,16 @@
 
 /// `Always` for the tag `latest`, which an image without tag and digest has; else `IfNotPresent`.
 pub(crate) fn default_pull_policy(image: &str) -> &'static str {
-    if tag(image) == Some("latest") { "Always" } else { "IfNotPresent" }
+    if is_reference(image) && tag(image) == Some("latest") { "Always" } else { "IfNotPresent" }
+}
+
+/// Whether the text can name an image at all: its path has lower case only. Upstream reads no tag
+/// out of another text.
+fn is_reference(image: &str) -> bool {
+    let rest = image.rsplit('/').next().unwrap_or(image);
+    let name = rest.split([':', '@']).next().unwrap_or(rest);
+    !name.is_empty()
+        && name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-'))
 }
 
 /// The tag; `latest` when there is neither tag nor digest, none when there is only a digest.
@@ -35,6 +44,7 @@ mod tests {
             ("localhost:5000/busybox:1", "IfNotPresent"),
             ("busybox@sha256:abc", "IfNotPresent"),
             ("busybox:latest@sha256:abc", "Always"),
+            ("Bad_Value !", "IfNotPresent"),
         ] {
             assert_eq!(default_pull_policy(image), policy, "{image}");
         }

@@ -232,9 +232,10 @@ impl SubresourceStrategy<ResizePart> for Pod {
 impl SubresourceStrategy<EphemeralPart> for Pod {
     fn prepare_part(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
         let added = self.spec.as_mut().and_then(|spec| spec.ephemeral_containers.take());
-        let (uid, version) = (self.metadata.uid.clone(), self.metadata.resource_version.clone());
-        self.clone_from(old);
-        (self.metadata.uid, self.metadata.resource_version) = (uid, version);
+        let given = std::mem::replace(self, old.clone()).metadata;
+        self.metadata.uid = given.uid;
+        self.metadata.resource_version = given.resource_version;
+        self.metadata.managed_fields = given.managed_fields;
         if let Some(spec) = &mut self.spec {
             spec.ephemeral_containers = added;
         }

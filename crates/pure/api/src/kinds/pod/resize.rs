@@ -8,10 +8,12 @@ use rekindle_types::pods::AnyContainer;
 use rekindle_types::resources::qos_class;
 
 use crate::registry::field_error::FieldError;
-use crate::validation::quantities::ResourceList;
 use crate::validation::{Path, items};
 
 const IMMUTABLE: &str = "only cpu and memory resources are mutable";
+
+const IMMUTABLE_INIT: &str =
+    "only cpu and memory resources for init or sidecar containers are mutable";
 
 /// Takes everything but the resources from `old`. Containers that do not match are left for
 /// validation to name.
@@ -72,14 +74,50 @@ pub(super) fn validate(new: &Pod, old: &Pod) -> Vec<FieldError> {
     errors.extend(init_containers(to, from, &field.child("initContainers")));
     for (index, (new, old)) in to.containers.iter().zip(&from.containers).enumerate() {
         let field = field.child("containers").index(index);
-        errors.extend(container(new, old, &field));
+        let (new, old) = (new.resources.as_ref(), old.resources.as_ref());
+        errors.extend(removed(new, old, &field.child("resources")));
     }
-    errors.extend(resources(
-        to.resources.as_ref(),
-        from.resources.as_ref(),
-        &field.child("resources"),
-    ));
+    let (of_pod, was) = (to.resources.as_ref(), from.resources.as_ref());
+    errors.extend(removed(of_pod, was, &field.child("resources")));
+    errors.extend(other_changes(to, from, &field));
     errors
+}
+
+/// Changes of more than CPU and memory. Upstream names the container only if it is an init one.
+fn other_changes(to: &PodSpec, from: &PodSpec, field: &Path) -> Vec<FieldError> {
+    let refused = |field: Path, why| FieldError::forbidden(field, why);
+    let regular = to.containers.iter().zip(&from.containers);
+    let mut errors: Vec<FieldError> = regular
+        .filter(|(new, old)| changes_more(new, old))
+        .map(|_| refused(field.clone(), IMMUTABLE))
+        .collect();
+    let init = items(to.init_containers.as_ref()).iter().zip(items(from.init_containers.as_ref()));
+    let init =
+        init.enumerate().filter(|(_, (new, old))| old.is_sidecar() && changes_more(new, old));
+    errors.extend(
+        init.map(|(index, _)| refused(field.child("initContainers").index(index), IMMUTABLE_INIT)),
+    );
+    if other_resources(to.resources.as_ref()) != other_resources(from.resources.as_ref()) {
+        errors.push(refused(field.child("resources"), IMMUTABLE));
+    }
+    errors
+}
+
+fn changes_more(new: &Container, old: &Container) -> bool {
+    new.resize_policy != old.resize_policy
+        || other_resources(new.resources.as_ref()) != other_resources(old.resources.as_ref())
+}
+
+/// What of the resources cannot change: all but CPU and memory.
+fn other_resources(resources: Option<&ResourceRequirements>) -> ResourceRequirements {
+    let mut others = resources.cloned().unwrap_or_default();
+    for list in [&mut others.limits, &mut others.requests] {
+        if let Some(amounts) = list {
+            amounts.retain(|name, _| !is_resizable(name));
+        }
+        *list = list.take().filter(|amounts| !amounts.is_empty());
+    }
+    others
 }
 
 /// Containers stay as many, by the same names, in the same order.
@@ -112,7 +150,8 @@ fn init_containers(to: &PodSpec, from: &PodSpec, field: &Path) -> Vec<FieldError
     for (index, (new, old)) in pairs.enumerate() {
         let field = field.index(index);
         if old.is_sidecar() {
-            errors.extend(container(new, old, &field));
+            let (new, old) = (new.resources.as_ref(), old.resources.as_ref());
+            errors.extend(removed(new, old, &field.child("resources")));
         } else if new.resources != old.resources {
             errors.push(FieldError::forbidden(
                 field.child("resources"),
@@ -123,17 +162,8 @@ fn init_containers(to: &PodSpec, from: &PodSpec, field: &Path) -> Vec<FieldError
     errors
 }
 
-fn container(new: &Container, old: &Container, field: &Path) -> Vec<FieldError> {
-    let resources_field = field.child("resources");
-    let mut errors = resources(new.resources.as_ref(), old.resources.as_ref(), &resources_field);
-    if new.resize_policy != old.resize_policy {
-        errors.push(FieldError::forbidden(field.child("resizePolicy"), IMMUTABLE));
-    }
-    errors
-}
-
-/// What was set stays set, and nothing but CPU and memory changes.
-fn resources(
+/// What was set stays set.
+fn removed(
     new: Option<&ResourceRequirements>,
     old: Option<&ResourceRequirements>,
     field: &Path,
@@ -150,16 +180,6 @@ fn resources(
             let detail = format!("resource {name} cannot be removed");
             errors.push(FieldError::forbidden(field.child(name), detail));
         }
-    }
-    let others = |list: &Option<ResourceList>| -> ResourceList {
-        let all = list.iter().flatten().filter(|(key, _)| !is_resizable(key));
-        all.map(|(key, amount)| (key.clone(), amount.clone())).collect()
-    };
-    if new.claims != old.claims
-        || others(&new.limits) != others(&old.limits)
-        || others(&new.requests) != others(&old.requests)
-    {
-        errors.push(FieldError::forbidden(field, IMMUTABLE));
     }
     errors
 }

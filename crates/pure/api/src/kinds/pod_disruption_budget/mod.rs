@@ -97,7 +97,7 @@ impl ApiKind for PodDisruptionBudget {
 }
 
 impl SubresourceStrategy<StatusPart> for PodDisruptionBudget {
-    preparation::updates_of_status!();
+    preparation::updates_of_status_and_metadata!();
 
     fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
         let none = PodDisruptionBudgetStatus::default();

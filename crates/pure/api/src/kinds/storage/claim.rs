@@ -62,6 +62,7 @@ impl ApiKind for PersistentVolumeClaim {
     }
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
+        data_source::settle(self.spec.get_or_insert_default());
         self.status.clone_from(&old.status);
     }
 

@@ -4,7 +4,8 @@ use k8s_openapi::api::storage::v1::{CSINode, CSINodeDriver};
 use rekindle_types::Tick;
 
 use super::csi_driver::name_errors;
-use crate::registry::field_error::FieldError;
+use crate::kinds::template;
+use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::resource::{
     ApiKind, MetadataChecks, ResourceNames, ResourceScope, TableCell, TableColumn,
 };
@@ -34,6 +35,27 @@ impl ApiKind for CSINode {
             errors.extend(driver_errors(driver, &field));
             if known.add(&driver.name).is_some() {
                 errors.push(FieldError::duplicate(field.child("name"), &driver.name));
+            }
+        }
+        errors
+    }
+
+    /// A driver may get an amount that it lacks; else it is the driver that it was.
+    fn validate_update(&self, old: &Self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let names: ListKeys<&str> =
+            self.spec.drivers.iter().map(|driver| driver.name.as_str()).collect();
+        for was in &old.spec.drivers {
+            let Some(place) = names.place(was.name.as_str()) else { continue };
+            let driver = &self.spec.drivers[place];
+            let mut allowed = was.clone();
+            allowed.allocatable.clone_from(&driver.allocatable);
+            if *driver != allowed {
+                errors.push(FieldError {
+                    field: "spec.drivers".to_owned(),
+                    problem: FieldProblem::Invalid(template::json(driver)),
+                    detail: "field is immutable".to_owned(),
+                });
             }
         }
         errors

@@ -17,7 +17,7 @@ pub(super) fn is_given(spec: &PersistentVolumeClaimSpec) -> bool {
     spec.data_source.is_some() || spec.data_source_ref.is_some()
 }
 
-/// Gives each of the two fields what the other one says, on a create. What upstream has behind a
+/// Gives each of the two fields what the other one says. What upstream has behind a
 /// gate is dropped: a reference to another namespace. So is a `dataSource` that is no claim and no
 /// snapshot, as ever.
 pub(super) fn settle(spec: &mut PersistentVolumeClaimSpec) {

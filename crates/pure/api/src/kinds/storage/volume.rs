@@ -161,9 +161,16 @@ impl SubresourceStrategy<StatusPart> for PersistentVolume {
     fn prepare_part(&mut self, old: &Self, ctx: &RequestContext<'_>) {
         self.spec.clone_from(&old.spec);
         let phase = |volume: &Self| volume.status.as_ref().and_then(|status| status.phase.clone());
-        if phase(self) != phase(old) {
-            let status = self.status.get_or_insert_default();
-            status.last_phase_transition_time = Some(ctx.now.to_time());
+        let is_same = phase(self) == phase(old);
+        let before =
+            old.status.as_ref().and_then(|status| status.last_phase_transition_time.clone());
+        let status = self.status.get_or_insert_default();
+        match is_same {
+            true if status.last_phase_transition_time.is_none() => {
+                status.last_phase_transition_time = before;
+            }
+            true => {}
+            false => status.last_phase_transition_time = Some(ctx.now.to_time()),
         }
     }
 }

@@ -77,6 +77,11 @@ fn kinds_of_devices_are_as_recorded() {
     play("devices", include_str!("devices.json"));
 }
 
+#[test]
+fn details_of_each_kind_are_as_recorded() {
+    play("details", include_str!("details.json"));
+}
+
 /// Plays an area, prints what differs, and compares what is unequal with the list.
 fn play(area: &str, recorded: &str) {
     let cases: Vec<RecordedCase> = serde_json::from_str(recorded).unwrap();

@@ -96,7 +96,7 @@ fn what_is_not_a_resize_is_refused_in_upstreams_words() {
         (
             main(cpu("1")),
             main(json!({"requests": {"cpu": "1", "ephemeral-storage": "1Gi"}})),
-            "spec.containers[0].resources: Forbidden: only cpu and memory resources are mutable",
+            "spec: Forbidden: only cpu and memory resources are mutable",
         ),
         (
             main(cpu("1")),

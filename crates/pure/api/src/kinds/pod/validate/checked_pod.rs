@@ -17,16 +17,10 @@ pub(super) struct CheckedPod<'a> {
 }
 
 impl<'a> CheckedPod<'a> {
-    /// The pod with this spec.
-    pub(super) fn new(spec: &'a PodSpec, holder: SpecHolder) -> Self {
+    /// The pod with this spec, and with these volumes that can be mounted.
+    pub(super) fn new(spec: &'a PodSpec, volumes: ListKeys<&'a str>, holder: SpecHolder) -> Self {
         let claims = items(spec.resource_claims.as_ref()).iter().map(|claim| claim.name.as_str());
-        let volumes = items(spec.volumes.as_ref()).iter().map(|volume| volume.name.as_str());
-        Self {
-            spec,
-            holder,
-            claims: claims.filter(|name| !name.is_empty()).collect(),
-            volumes: volumes.collect(),
-        }
+        Self { spec, holder, claims: claims.filter(|name| !name.is_empty()).collect(), volumes }
     }
 
     /// The volume of this name.

@@ -8,7 +8,8 @@ use crate::registry::field_error::FieldError;
 use crate::validation::{ListKeys, Path, items, text};
 
 /// Checks regular, init and ephemeral containers.
-pub(super) fn all(spec: &PodSpec, holder: SpecHolder, field: &Path) -> Vec<FieldError> {
+pub(super) fn all(pod: &CheckedPod<'_>, field: &Path) -> Vec<FieldError> {
+    let CheckedPod { spec, holder, .. } = *pod;
     let mut errors = Vec::new();
     let regular = field.child("containers");
     let init = field.child("initContainers");
@@ -16,10 +17,9 @@ pub(super) fn all(spec: &PodSpec, holder: SpecHolder, field: &Path) -> Vec<Field
         errors.push(FieldError::required(&regular, ""));
     }
     let mut names: ListKeys<&str> = ListKeys::new();
-    let pod = CheckedPod::new(spec, holder);
     for (index, container) in spec.containers.iter().enumerate() {
         let field = regular.index(index);
-        errors.extend(container::common(container, &pod, &field));
+        errors.extend(container::common(container, pod, &field));
         errors.extend(unique_name(container, &mut names, &field));
         errors.extend(handlers::validate_handlers(container, spec, &field));
         errors.extend(restart_rules(container, &["Always", "Never", "OnFailure"], &field));
@@ -28,7 +28,7 @@ pub(super) fn all(spec: &PodSpec, holder: SpecHolder, field: &Path) -> Vec<Field
     errors.extend(host_port_conflicts(all.map(|(index, c)| (c, regular.index(index)))));
     for (index, container) in items(spec.init_containers.as_ref()).iter().enumerate() {
         let field = init.index(index);
-        errors.extend(container::common(container, &pod, &field));
+        errors.extend(container::common(container, pod, &field));
         errors.extend(unique_name(container, &mut names, &field));
         errors.extend(init_handlers(container, spec, &field));
         errors.extend(restart_rules(container, &["Always", "Never", "OnFailure"], &field));
@@ -37,7 +37,7 @@ pub(super) fn all(spec: &PodSpec, holder: SpecHolder, field: &Path) -> Vec<Field
     }
     let ephemerals = field.child("ephemeralContainers");
     match holder {
-        SpecHolder::Pod => errors.extend(ephemeral::all(&pod, &ephemerals)),
+        SpecHolder::Pod => errors.extend(ephemeral::all(pod, &ephemerals)),
         SpecHolder::Template if items(spec.ephemeral_containers.as_ref()).is_empty() => {}
         SpecHolder::Template => {
             let detail = "ephemeral containers not allowed in pod template";

@@ -43,7 +43,9 @@ pub(super) fn pod_level(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
         errors.extend(requirements(&known, &field));
         errors.extend(agree(spec, resources, &field));
     }
-    errors.extend(amounts(spec.overhead.as_ref(), &field.child("overhead")));
+    // upstream's validation names the overhead so
+    let overhead = field.child("overhead").child("limits");
+    errors.extend(amounts(spec.overhead.as_ref(), &overhead));
     errors
 }
 

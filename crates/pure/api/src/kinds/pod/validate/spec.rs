@@ -2,6 +2,8 @@
 
 use k8s_openapi::api::core::v1::{HostAlias, PodDNSConfig, PodSpec};
 
+use super::checked_pod::CheckedPod;
+use super::volume::CheckedVolumes;
 use super::{
     SpecHolder, claims, containers, one_of, one_of_if_set, placement, resources, security, volume,
     windows,
@@ -11,11 +13,12 @@ use crate::validation::{Path, invalid_each, items, labels, names, numbers, text}
 
 /// Everything wrong with a pod spec.
 pub(crate) fn pod_spec(spec: &PodSpec, holder: SpecHolder, field: &Path) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    errors.extend(volume::volumes(items(spec.volumes.as_ref()), holder, &field.child("volumes")));
+    let volumes = items(spec.volumes.as_ref());
+    let CheckedVolumes { mut errors, names } =
+        volume::volumes(volumes, holder, &field.child("volumes"));
     let devices = items(spec.resource_claims.as_ref());
     errors.extend(claims::validate_pod_claims(devices, &field.child("resourceClaims")));
-    errors.extend(containers::all(spec, holder, field));
+    errors.extend(containers::all(&CheckedPod::new(spec, names, holder), field));
     errors.extend(one_of(
         spec.restart_policy.as_ref(),
         &["Always", "OnFailure", "Never"],

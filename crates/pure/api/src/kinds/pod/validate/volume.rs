@@ -23,26 +23,40 @@ const HOST_PATH_TYPES: [&str; 8] = [
     "Socket",
 ];
 
+/// The volumes of a pod after their check.
+pub(super) struct CheckedVolumes<'a> {
+    pub(super) errors: Vec<FieldError>,
+    /// The names of those without mistakes, at their places. The others can be mounted by none of
+    /// the containers, as upstream.
+    pub(super) names: ListKeys<&'a str>,
+}
+
 /// Checks `volumes`.
-pub(super) fn volumes(volumes: &[Volume], holder: SpecHolder, field: &Path) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let mut taken: ListKeys<&str> = ListKeys::new();
+pub(super) fn volumes<'a>(
+    volumes: &'a [Volume],
+    holder: SpecHolder,
+    field: &Path,
+) -> CheckedVolumes<'a> {
+    let mut all = CheckedVolumes { errors: Vec::new(), names: ListKeys::new() };
     for (index, volume) in volumes.iter().enumerate() {
         let field = field.index(index);
+        let mut errors = one_source(volume, &field);
+        errors.extend(source(volume, &field));
+        errors.extend(volume.image.iter().flat_map(|source| image(source, holder, &field)));
         if volume.name.is_empty() {
             errors.push(FieldError::required(field.child("name"), ""));
         } else {
             let messages = names::dns_label(&volume.name);
             errors.extend(invalid_each(&field.child("name"), &volume.name, messages));
-            if taken.add(&volume.name).is_some() {
+            if all.names.has(volume.name.as_str()) {
                 errors.push(FieldError::duplicate(field.child("name"), &volume.name));
             }
         }
-        errors.extend(one_source(volume, &field));
-        errors.extend(source(volume, &field));
-        errors.extend(volume.image.iter().flat_map(|source| image(source, holder, &field)));
+        // an empty name keeps the place of one that does not count
+        all.names.add(if errors.is_empty() { &volume.name } else { "" });
+        all.errors.extend(errors);
     }
-    errors
+    all
 }
 
 fn one_source(volume: &Volume, field: &Path) -> Vec<FieldError> {
