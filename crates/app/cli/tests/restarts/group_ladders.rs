@@ -183,13 +183,13 @@ fn one_pod_of_a_deployment_fails_and_all_are_replaced_by_one_request() {
     let ready = ["rollout", "status", "deployment/train", TIMEOUT];
     engine.kubectl(&ready);
     let uids = || {
-        let pods = items(&engine, "pods").into_iter();
+        let pods = engine.items("pods").into_iter();
         let there = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
         there.map(|pod| pod["metadata"]["uid"].to_string()).collect::<BTreeSet<String>>()
     };
     let before = uids();
     assert_eq!(before.len(), 3);
-    let victim = items(&engine, "pods")[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let victim = engine.items("pods")[0]["metadata"]["name"].as_str().unwrap().to_owned();
     engine.kubectl(&["exec", &victim, "--", "touch", "/work/poison"]);
     let asked = engine.until(&["podrestarts"], |restarts| {
         let mut all = restarts.values();
@@ -207,7 +207,7 @@ fn one_pod_of_a_deployment_fails_and_all_are_replaced_by_one_request() {
     engine.kubectl(&ready);
     let after = uids();
     assert_eq!((after.len(), after.intersection(&before).count()), (3, 0), "all are new");
-    let ledgers = items(&engine, "restartledgers");
+    let ledgers = engine.items("restartledgers");
     assert_eq!(ledgers.len(), 1, "{ledgers:?}");
     assert_eq!(ledgers[0]["status"]["attempts"][0]["rung"], "Recreate");
     assert_eq!(ledgers[0]["status"]["attempts"][0]["at"].as_array().unwrap().len(), 1);
