@@ -11,6 +11,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::api::apps::v1::{
     ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
 };
+use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler as HorizontalPodAutoscalerV1;
 use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus,
@@ -19,8 +20,8 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
-    Affinity, ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolume,
-    PersistentVolumeClaim, Pod, PodSpec, PodStatus, PodTemplate, PodTemplateSpec,
+    Affinity, Binding, ConfigMap, Container, Endpoints, Event, LimitRange, Namespace, Node,
+    PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, PodStatus, PodTemplate, PodTemplateSpec,
     ReplicationController, ResourceQuota, Secret, Service, ServiceAccount,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -30,7 +31,7 @@ use k8s_openapi::api::networking::v1::{
     IPAddress, Ingress, IngressClass, NetworkPolicy, ServiceCIDR,
 };
 use k8s_openapi::api::node::v1::RuntimeClass;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::policy::v1::{Eviction, PodDisruptionBudget};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::api::resource::v1::{
     DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
@@ -42,19 +43,22 @@ use k8s_openapi::api::storage::v1::{
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::{Error, Value};
 
+use crate::json_node::{JsonNode, JsonTokens};
+use crate::object_reader::{DecodeError, ObjectReader, ReadMode, ReadNotes};
 use crate::object_writer::{TEXT_BYTES, metadata_text_of, text_of, tree_of};
 use crate::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
 /// An object of the API, or a part of one, that is read from JSON and written as JSON.
 pub trait ObjectJson: Sized {
-    /// Reads it from its text.
+    /// Reads it, as [`from_json`](Self::from_json) and the others want it.
     ///
     /// # Errors
-    /// When the text is not JSON, or something else than this object.
-    fn from_json(text: &[u8]) -> Result<Self, Error>;
+    /// When the value is something else than this object.
+    fn read(reader: ObjectReader<'_, '_>) -> Result<Self, Error>;
 
     /// Its text. Where a `fieldsV1` of its managedFields is kept as one text, that text stands
     /// there as the JSON that it is.
@@ -63,12 +67,34 @@ pub trait ObjectJson: Sized {
     /// The same as a tree.
     fn to_value(&self) -> Value;
 
-    /// Reads it from a tree, by way of its text.
+    /// Reads it from its text.
+    ///
+    /// # Errors
+    /// When the text is not JSON, or something else than this object.
+    fn from_json(text: &[u8]) -> Result<Self, Error> {
+        let tokens = JsonTokens::read(checked(text)?)?;
+        Self::read(ObjectReader::new(tokens.root(), &mut ReadNotes::new(ReadMode::Lenient)))
+    }
+
+    /// Reads it from a tree.
     ///
     /// # Errors
     /// When the tree is something else than this object.
     fn from_value(tree: &Value) -> Result<Self, Error> {
-        Self::from_json(&serde_json::to_vec(tree)?)
+        let mut notes = ReadNotes::new(ReadMode::Lenient);
+        Self::read(ObjectReader::new(JsonNode::Tree(tree), &mut notes))
+    }
+
+    /// The same, with the paths of fields that its type does not have, in reading order.
+    ///
+    /// # Errors
+    /// Which field has a value of the wrong type.
+    fn from_value_strictly(tree: &Value) -> Result<(Self, Vec<String>), DecodeError> {
+        let mut notes = ReadNotes::new(ReadMode::Strict);
+        match Self::read(ObjectReader::new(JsonNode::Tree(tree), &mut notes)) {
+            Ok(object) => Ok((object, notes.into_unknown_fields())),
+            Err(error) => Err(notes.locate(&error)),
+        }
     }
 }
 
@@ -77,24 +103,19 @@ macro_rules! object_json_with_nulls {
     ($($object:ty: $lacking:expr),* $(,)?) => {
         $(
             impl ObjectJson for $object {
-                fn from_json(text: &[u8]) -> Result<Self, Error> {
-                    serde_json::from_str(checked(text)?)
+                fn read(reader: ObjectReader<'_, '_>) -> Result<Self, Error> {
+                    Self::deserialize(reader)
                 }
 
                 fn to_json(&self) -> Vec<u8> {
-                    let lacking: &[NullField] = &$lacking;
-                    let mut text = Vec::with_capacity(TEXT_BYTES);
-                    let mut writer = Serializer::with_formatter(&mut text, FieldsText::default());
-                    let plain = serde_json::to_value(self).expect(TEXT_KEYS);
-                    match with_null_fields(&plain, lacking) {
-                        Some(tree) => tree.serialize(&mut writer).expect(TEXT_KEYS),
-                        None => self.serialize(&mut writer).expect(TEXT_KEYS),
+                    match with_null_fields(&tree_of(self).expect(TEXT_KEYS), &$lacking) {
+                        Some(tree) => text_of(&tree).expect(TEXT_KEYS),
+                        None => text_of(self).expect(TEXT_KEYS),
                     }
-                    text
                 }
 
                 fn to_value(&self) -> Value {
-                    let plain = serde_json::to_value(self).expect(TEXT_KEYS);
+                    let plain = tree_of(self).expect(TEXT_KEYS);
                     with_null_fields(&plain, &$lacking).unwrap_or(plain)
                 }
             }
@@ -138,8 +159,8 @@ macro_rules! object_json {
     ($($object:ty),* $(,)?) => {
         $(
             impl ObjectJson for $object {
-                fn from_json(text: &[u8]) -> Result<Self, Error> {
-                    serde_json::from_str(checked(text)?)
+                fn read(reader: ObjectReader<'_, '_>) -> Result<Self, Error> {
+                    Self::deserialize(reader)
                 }
 
                 fn to_json(&self) -> Vec<u8> {
@@ -155,8 +176,8 @@ macro_rules! object_json {
 }
 
 impl ObjectJson for Pod {
-    fn from_json(text: &[u8]) -> Result<Self, Error> {
-        serde_json::from_str(checked(text)?)
+    fn read(reader: ObjectReader<'_, '_>) -> Result<Self, Error> {
+        Self::deserialize(reader)
     }
 
     /// With the times that conditions lack as null: upstream always prints them.
@@ -181,8 +202,8 @@ impl ObjectJson for Pod {
 }
 
 impl ObjectJson for CustomResourceDefinition {
-    fn from_json(text: &[u8]) -> Result<Self, Error> {
-        serde_json::from_str(checked(text)?)
+    fn read(reader: ObjectReader<'_, '_>) -> Result<Self, Error> {
+        Self::deserialize(reader)
     }
 
     fn to_json(&self) -> Vec<u8> {
@@ -234,8 +255,8 @@ fn append_field(object: &mut Vec<u8>, name: &str, value: &[u8]) {
 }
 
 impl ObjectJson for HorizontalPodAutoscaler {
-    fn from_json(text: &[u8]) -> Result<Self, Error> {
-        serde_json::from_str(checked(text)?)
+    fn read(reader: ObjectReader<'_, '_>) -> Result<Self, Error> {
+        Self::deserialize(reader)
     }
 
     /// With the metrics that its status lacks as null: upstream always prints them.
@@ -259,8 +280,8 @@ impl ObjectJson for HorizontalPodAutoscaler {
 }
 
 impl ObjectJson for HorizontalPodAutoscalerStatus {
-    fn from_json(text: &[u8]) -> Result<Self, Error> {
-        serde_json::from_str(checked(text)?)
+    fn read(reader: ObjectReader<'_, '_>) -> Result<Self, Error> {
+        Self::deserialize(reader)
     }
 
     fn to_json(&self) -> Vec<u8> {
@@ -334,6 +355,9 @@ object_json!(
     Endpoints,
     Event,
     EventsEvent,
+    Binding,
+    Eviction,
+    TokenRequest,
     HorizontalPodAutoscalerV1,
     IPAddress,
     CSIDriver,
@@ -373,11 +397,11 @@ object_json!(
     ServiceCIDR,
     StorageClass,
 );
-object_json!(Affinity, HorizontalPodAutoscalerSpec, PodSpec, PodStatus, PodTemplateSpec);
+object_json!(Affinity, Container, HorizontalPodAutoscalerSpec, PodSpec, PodStatus, PodTemplateSpec);
 
 impl ObjectJson for ObjectMeta {
-    fn from_json(text: &[u8]) -> Result<Self, Error> {
-        serde_json::from_str(checked(text)?)
+    fn read(reader: ObjectReader<'_, '_>) -> Result<Self, Error> {
+        Self::deserialize(reader)
     }
 
     fn to_json(&self) -> Vec<u8> {

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_store::StoredObject;
 use rekindle_structural_schema::StructuralSchema;
 use rekindle_structured_merge::TypedSchema;
@@ -21,7 +22,7 @@ use super::json_path::{self, JsonPath};
 use super::merge_types::MergeTypes;
 use super::object::CustomObject;
 use crate::managed_fields::{builtin_types, entries};
-use crate::registry::{AnyObject, DecodeError, KindCodec, ParsedObject, strict};
+use crate::registry::{AnyObject, DecodeError, KindCodec, ParsedObject};
 
 /// What a version says, ready for use.
 pub(crate) struct CustomVersion {
@@ -278,12 +279,12 @@ impl KindCodec for VersionCodec {
         };
         let metadata = all.remove("metadata").filter(|metadata| !metadata.is_null());
         let (meta, unknown) = match &metadata {
-            Some(metadata) => {
-                strict::read(metadata).map_err(|failed| match failed.path.as_str() {
+            Some(metadata) => ObjectMeta::from_value_strictly(metadata).map_err(|failed| {
+                match failed.path.as_str() {
                     "." => DecodeError { path: "metadata".to_owned(), ..failed },
                     path => DecodeError { path: format!("metadata.{path}"), ..failed },
-                })?
-            }
+                }
+            })?,
             None => Default::default(),
         };
         let (object, dropped) = CustomObject::of_fields(Arc::clone(version), meta, fields);

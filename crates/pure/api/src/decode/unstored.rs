@@ -1,11 +1,10 @@
 //! Bodies of kinds that are never stored: requests for tokens, bindings, evictions.
 
-use serde::de::DeserializeOwned;
+use rekindle_types::ObjectJson;
 use serde_json::{Map, Value};
 
 use super::{FieldValidation, body_format, read, type_error};
 use crate::call::ApiCall;
-use crate::registry::strict;
 use crate::status::ApiError;
 
 /// The kind that a path takes.
@@ -29,14 +28,14 @@ pub(crate) struct UnstoredBody<T> {
 ///
 /// # Errors
 /// 400, in upstream's words.
-pub(crate) fn unstored<T: DeserializeOwned>(
+pub(crate) fn unstored<T: ObjectJson>(
     call: &ApiCall<'_>,
     wanted: UnstoredKind,
 ) -> Result<UnstoredBody<T>, ApiError> {
     let format = body_format(&call.request.content_type)?;
     let mut body = read(format, &call.request.body)?;
     wanted.check(&mut body.value)?;
-    let (object, unknown) = strict::read::<T>(&body.value)
+    let (object, unknown) = T::from_value_strictly(&body.value)
         .map_err(|error| wanted.unreadable(wanted.kind, &type_error::text(&error)))?;
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
     let duplicate = body.duplicate_fields.iter().map(|path| format!("duplicate field {path:?}"));

@@ -11,14 +11,13 @@ use rekindle_structured_merge::TypedSchema;
 use rekindle_types::{ObjectJson, Tick};
 use serde_json::{Value, json};
 
-use super::decode_error::DecodeError;
 use super::field_error::FieldError;
 use super::resource::{
     ApiKind, MetadataChecks, NameRule, RequestContext, ResourceScope, Subresource, TableCell,
     TableColumn,
 };
 use super::strategy::ObjectPart;
-use super::{metadata, strict};
+use super::{DecodeError, metadata};
 use crate::custom::VersionCodec;
 use crate::managed_fields::{builtin_types, entries};
 use crate::validation::object_meta::{FinalizerRule, MetadataRules};
@@ -457,7 +456,7 @@ struct TypeCodec<K>(PhantomData<fn() -> K>);
 
 impl<K: ApiKind> KindCodec for TypeCodec<K> {
     fn decode(&self, value: &Value) -> Result<ParsedObject, DecodeError> {
-        let (object, unknown_fields) = strict::read::<K>(value)?;
+        let (object, unknown_fields) = K::from_value_strictly(value)?;
         Ok(ParsedObject { object: Box::new(object), unknown_fields })
     }
 

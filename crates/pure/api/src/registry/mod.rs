@@ -1,19 +1,17 @@
 //! Which kinds are served, found by resource or by kind.
 
-pub mod decode_error;
 pub mod erased;
 pub(crate) mod metadata;
 pub mod resource;
 pub mod strategy;
-pub(crate) mod strict;
 pub mod view;
 
 use std::sync::Arc;
 
 use k8s_openapi::Resource as _;
 
-pub use decode_error::DecodeError;
 pub use erased::{AnyObject, KindCodec, KindEntry, KindOrigin, ParsedObject};
+pub use rekindle_types::DecodeError;
 pub use rekindle_types::validation::field_error::{self, FieldError, FieldProblem};
 pub use resource::{
     ApiKind, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,

@@ -12,7 +12,6 @@ use k8s_openapi::{ListableResource, Metadata};
 pub use rekindle_types::ResourceScope;
 use rekindle_types::{ObjectJson, Tick};
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::field_error::FieldError;
@@ -25,7 +24,6 @@ pub trait ApiKind:
     Metadata<Ty = ObjectMeta>
     + ListableResource
     + ObjectJson
-    + DeserializeOwned
     + JsonSchema
     + Clone
     + PartialEq

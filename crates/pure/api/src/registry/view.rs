@@ -14,26 +14,18 @@ use k8s_openapi::{ListableResource, Metadata};
 use rekindle_structured_merge::TypedSchema;
 use rekindle_types::{ObjectJson, Tick};
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::DecodeError;
 use super::erased::{AnyObject, KindCodec, KindEntry, KindOrigin, ParsedObject};
 use super::field_error::FieldError;
 use super::resource::{ApiKind, RequestContext, TableCell};
 use super::strategy::ObjectPart;
-use super::{DecodeError, strict};
 use crate::managed_fields::{builtin_types, entries};
 
 /// A kind in another version.
 pub trait KindView:
-    Metadata<Ty = ObjectMeta>
-    + ListableResource
-    + ObjectJson
-    + DeserializeOwned
-    + JsonSchema
-    + Send
-    + Sync
-    + 'static
+    Metadata<Ty = ObjectMeta> + ListableResource + ObjectJson + JsonSchema + Send + Sync + 'static
 {
     /// What is stored.
     type Stored: ApiKind;
@@ -205,7 +197,7 @@ struct ViewCodec<V>(PhantomData<fn() -> V>);
 
 impl<V: KindView> KindCodec for ViewCodec<V> {
     fn decode(&self, value: &Value) -> Result<ParsedObject, DecodeError> {
-        let (object, unknown_fields) = strict::read::<V>(value)?;
+        let (object, unknown_fields) = V::from_value_strictly(value)?;
         let object = Box::new(ViewObject::<V>::new(object.into_stored()));
         Ok(ParsedObject { object, unknown_fields })
     }

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::ObjectJson;
 use crate::amounts::{Amounts, limits, requests};
 use crate::digest::fold;
 use crate::owners::controller_of;
@@ -52,7 +53,7 @@ pub struct HeldPodSpec {
     /// Those that count for its place.
     pub volumes: Box<[HeldVolume]>,
     /// All of it as JSON, where it is kept.
-    whole: Option<Box<str>>,
+    whole: Option<Box<[u8]>>,
 }
 
 /// A container or init container; fields without a comment are those of the API.
@@ -192,15 +193,14 @@ impl HeldPodSpec {
     /// All of it, where that is kept.
     pub(super) fn whole(&self) -> Option<v1::PodSpec> {
         let text = self.whole.as_deref()?;
-        Some(serde_json::from_str(text).expect("the text was written from a PodSpec"))
+        Some(v1::PodSpec::from_json(text).expect("the text was written from a PodSpec"))
     }
 }
 
 /// All of a spec; the node stands beside it.
-fn written(spec: &v1::PodSpec) -> Box<str> {
+fn written(spec: &v1::PodSpec) -> Box<[u8]> {
     let spec = v1::PodSpec { node_name: None, ..spec.clone() };
-    let text = serde_json::to_string(&spec).expect("a spec has string keys only, so it encodes");
-    text.into_boxed_str()
+    spec.to_json().into_boxed_slice()
 }
 
 fn runs(spec: &v1::PodSpec) -> SpecDigests {
@@ -214,11 +214,8 @@ fn runs(spec: &v1::PodSpec) -> SpecDigests {
         container.volume_mounts.take_if(|mounts| mounts.is_empty());
     }
     let digest = |containers: &[v1::Container]| {
-        let texts = containers.iter().map(serde_json::to_string);
-        let texts: Vec<String> = texts
-            .map(|text| text.expect("a container has string keys only, so it encodes"))
-            .collect();
-        fold(&texts.join("\n"))
+        let texts: Vec<Vec<u8>> = containers.iter().map(ObjectJson::to_json).collect();
+        fold(&String::from_utf8_lossy(&texts.join(&b'\n')))
     };
     let whole = digest(&all);
     all.iter_mut().for_each(|container| container.resources = None);

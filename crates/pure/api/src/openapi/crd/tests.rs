@@ -6,11 +6,11 @@ mod expressions;
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use rekindle_types::ObjectJson;
 use serde_json::Value;
 
 use super::*;
 use crate::kinds;
-use crate::registry::strict;
 
 fn ours() -> Vec<Value> {
     definitions(&kinds::all(), rekindle_types::v1alpha1::GROUP)
@@ -200,7 +200,7 @@ fn every_column_and_every_selectable_field_is_a_path_of_the_schema() {
 #[test]
 fn a_definition_has_no_field_that_kubernetes_does_not_know() {
     for definition in ours() {
-        let (read, unknown) = strict::read::<CustomResourceDefinition>(&definition).unwrap();
+        let (read, unknown) = CustomResourceDefinition::from_value_strictly(&definition).unwrap();
         assert_eq!(unknown, Vec::<String>::new());
         assert_eq!(read.metadata.name.as_deref(), definition["metadata"]["name"].as_str());
         assert!(read.spec.versions[0].subresources.as_ref().is_some_and(|s| s.status.is_some()));
