@@ -416,4 +416,26 @@ fn the_chart_has_the_definitions_of_this_version() {
     assert!(version.contains(&format!("appVersion: {}", env!("CARGO_PKG_VERSION"))), "{version}");
     let schema: Value = serde_json::from_str(&read(&chart.join("values.schema.json"))).unwrap();
     assert_eq!(schema["additionalProperties"], false);
+    let page = read(&chart.join("README.md"));
+    let mut values = Vec::new();
+    leaves(&schema, &schema, "", &mut values);
+    assert!(values.iter().any(|value| value == "monitoring.dashboard.labels"), "{values:?}");
+    for value in values.iter().filter(|value| *value != "global") {
+        assert!(page.contains(&format!("\n| `{value}` |")), "README.md of the chart: {value}");
+    }
+}
+
+/// The paths of the values that a schema knows one by one.
+fn leaves(schema: &Value, part: &Value, path: &str, found: &mut Vec<String>) {
+    let refers = part["$ref"].as_str().and_then(|name| name.strip_prefix("#/definitions/"));
+    let part = refers.map_or(part, |name| &schema["definitions"][name]);
+    match part["properties"].as_object() {
+        Some(properties) => {
+            for (name, inner) in properties {
+                let dot = if path.is_empty() { "" } else { "." };
+                leaves(schema, inner, &format!("{path}{dot}{name}"), found);
+            }
+        }
+        None => found.push(path.to_owned()),
+    }
 }
