@@ -210,11 +210,12 @@ impl ObjectJson for CustomResourceDefinition {
         text_of(&self.to_value()).expect(TEXT_KEYS)
     }
 
-    /// With whole numbers where a schema's bounds are whole, as upstream prints them.
+    /// With whole numbers where a schema's bounds are whole, and conditions even where there are
+    /// none, as upstream prints them.
     fn to_value(&self) -> Value {
         let mut tree = tree_of(self).expect(TEXT_KEYS);
         whole_bounds(&mut tree["spec"]);
-        tree
+        with_null_fields(&tree, &[("/status", "conditions")]).unwrap_or(tree)
     }
 }
 

@@ -50,7 +50,7 @@ impl ApiKind for ControllerRevision {
         vec![
             text(self.metadata.name.as_ref()).into(),
             controller(&self.metadata).into(),
-            self.revision.unwrap_or(0).to_string().into(),
+            TableCell::Int(self.revision.unwrap_or(0)),
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
         ]
     }

@@ -4,7 +4,9 @@ use k8s_openapi::api::core::v1::{Event, EventSource};
 use rekindle_types::{ObjectJson, Tick};
 
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
+use crate::registry::resource::{
+    ApiKind, MetadataChecks, ResourceNames, ResourceScope, TableCell, TableColumn,
+};
 use crate::table::{NAME, column, translate, wide};
 use crate::validation::object_meta::FinalizerRule;
 use crate::validation::{Path, invalid_each, names, text};
@@ -28,6 +30,7 @@ impl ApiKind for Event {
     };
     const CREATES_ON_UPDATE: bool = true;
     const FINALIZERS: FinalizerRule = FinalizerRule::Any;
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfObject;
     const COLUMNS: &'static [TableColumn] = &[
         column(
             "Last Seen",

@@ -31,7 +31,8 @@ impl ApiKind for LimitRange {
         scope: ResourceScope::Namespaced,
     };
     const CREATES_ON_UPDATE: bool = true;
-    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
+    const ALWAYS_SHOWN: &'static [&'static str] = &["limits"];
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfObject;
     const COLUMNS: &'static [TableColumn] = &[NAME, CREATED_AT];
 
     fn set_defaults(&mut self) {

@@ -123,7 +123,7 @@ impl ApiKind for PriorityClass {
         vec![
             text(self.metadata.name.as_ref()).into(),
             TableCell::Int(self.value.unwrap_or_default().into()),
-            self.global_default.unwrap_or_default().to_string().into(),
+            TableCell::Json(self.global_default.unwrap_or_default().into()),
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
             text(self.preemption_policy.as_ref()).into(),
         ]

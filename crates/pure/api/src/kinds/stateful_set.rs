@@ -173,11 +173,11 @@ fn strategy_errors(strategy: &StatefulSetUpdateStrategy, field: &Path) -> Vec<Fi
             detail: "only allowed for updateStrategy 'RollingUpdate'".to_owned(),
         }],
         ("RollingUpdate", Some(rolling)) => rolling_errors(rolling, &rolling_field),
-        (other, _) => vec![FieldError::invalid(
-            field.child("type"),
-            other,
-            "must be 'RollingUpdate' or 'OnDelete'",
-        )],
+        _ => vec![FieldError {
+            field: field.into(),
+            problem: FieldProblem::Invalid(template::json(strategy)),
+            detail: "must be 'RollingUpdate' or 'OnDelete'".to_owned(),
+        }],
     }
 }
 

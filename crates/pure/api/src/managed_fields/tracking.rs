@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{entries, owner};
 use crate::call::{ApiCall, ObjectPart};
-use crate::registry::{AnyObject, KindOrigin};
+use crate::registry::AnyObject;
 
 /// Fields of a new object that the server fills in where the client does not say: no owner has
 /// them. Upstream its admission plugins fill them, after the owners were noted.
@@ -59,23 +59,12 @@ fn track_new_with(
         ignored: &owner::ignored(call.entry, ObjectPart::Main).union(&filled.0),
         now_seconds: call.request.now.to_time().0.as_second(),
     };
-    let owners = change.update(&nothing(call), &object.tracked_value(), owners);
-    object.meta_mut().managed_fields = entries::write(&owners);
-}
-
-/// An object of the kind in which nothing is set. The fields that it shows nevertheless have no
-/// owner while they have these values.
-fn nothing(call: &ApiCall<'_>) -> Value {
-    let entry = call.entry;
-    let empty = json!({"apiVersion": entry.api_version, "kind": entry.kind});
-    match entry.origin {
-        KindOrigin::BuiltIn => match entry.codec.decode(&empty) {
-            Ok(parsed) => parsed.object.to_value(),
-            // a kind that always has something
-            Err(_) => empty,
-        },
-        KindOrigin::Definition(_) => json!({}),
+    let mut nothing = json!({});
+    for list in object.always_shown() {
+        nothing["spec"][*list] = json!([]);
     }
+    let owners = change.update(&nothing, &object.tracked_value(), owners);
+    object.meta_mut().managed_fields = entries::write(&owners);
 }
 
 /// Notes the owner of what an update changes. The object has its defaults; what the update may not

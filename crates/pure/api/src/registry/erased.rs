@@ -57,6 +57,10 @@ pub trait AnyObject: Send + Sync + 'static {
     fn to_json(&self) -> Vec<u8>;
     /// As a JSON tree, in the version of its entry.
     fn to_value(&self) -> Value;
+    /// See [`ApiKind::ALWAYS_SHOWN`].
+    fn always_shown(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// See [`ApiKind::tracked_value`].
     fn tracked_value(&self) -> Value {
         self.to_value()
@@ -139,6 +143,9 @@ impl<K: ApiKind> AnyObject for K {
     }
     fn deletion_grace_period_seconds(&self) -> i64 {
         ApiKind::deletion_grace_period_seconds(self)
+    }
+    fn always_shown(&self) -> &'static [&'static str] {
+        K::ALWAYS_SHOWN
     }
     fn tracked_value(&self) -> Value {
         ApiKind::tracked_value(self)

@@ -81,6 +81,10 @@ pub trait ApiKind:
         Vec::new()
     }
 
+    /// Lists inside `spec` that upstream prints where they are absent, too. The writer that fills
+    /// one owns its entries, and not the list itself.
+    const ALWAYS_SHOWN: &'static [&'static str] = &[];
+
     /// The object as upstream sees it when it notes who owns which field, which is before it is
     /// prepared. As JSON; the defaults are set.
     fn tracked_value(&self) -> Value {

@@ -95,7 +95,8 @@ fn url_errors(url: &str, field: &Path) -> Vec<FieldError> {
 
 fn service_errors(service: WebhookService<'_>, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    for (name, given) in [("name", service.name), ("namespace", service.namespace)] {
+    // upstream hands the two over in the wrong order, so each error names the other field
+    for (name, given) in [("name", service.namespace), ("namespace", service.name)] {
         if given.is_empty() {
             let why = format!("service {name} is required");
             errors.push(FieldError::required(field.child(name), why));

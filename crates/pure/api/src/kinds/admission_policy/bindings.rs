@@ -12,7 +12,9 @@ use super::match_resources::{MUTATING_OPERATIONS, OPERATIONS};
 use super::{UNSET, match_resources, parameters};
 use crate::kinds::preparation;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
+use crate::registry::resource::{
+    ApiKind, MetadataChecks, ResourceNames, ResourceScope, TableCell, TableColumn,
+};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::object_meta::FinalizerRule;
 use crate::validation::{ListKeys, Path, invalid_each, names, text};
@@ -35,6 +37,7 @@ impl ApiKind for ValidatingAdmissionPolicyBinding {
     };
     const FINALIZERS: FinalizerRule = FinalizerRule::Any;
     const NEEDS_VERSION_ON_UPDATE: bool = true;
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfObject;
     const COLUMNS: &'static [TableColumn] = &COLUMNS;
 
     fn set_defaults(&mut self) {
@@ -76,6 +79,7 @@ impl ApiKind for MutatingAdmissionPolicyBinding {
     };
     const FINALIZERS: FinalizerRule = FinalizerRule::Any;
     const NEEDS_VERSION_ON_UPDATE: bool = true;
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfObject;
     const COLUMNS: &'static [TableColumn] = &COLUMNS;
 
     fn set_defaults(&mut self) {

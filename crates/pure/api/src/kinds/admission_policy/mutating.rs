@@ -11,7 +11,9 @@ use super::program::{PolicyProgram, ProgramCompiler};
 use super::{IF_NEEDED, NEVER, PolicyParts, match_resources, set_failure_policy};
 use crate::kinds::{defaults, preparation};
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
+use crate::registry::resource::{
+    ApiKind, MetadataChecks, ResourceNames, ResourceScope, TableCell, TableColumn,
+};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::object_meta::FinalizerRule;
 use crate::validation::{Path, items, text};
@@ -37,6 +39,7 @@ impl ApiKind for MutatingAdmissionPolicy {
     };
     const FINALIZERS: FinalizerRule = FinalizerRule::Any;
     const NEEDS_VERSION_ON_UPDATE: bool = true;
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfObject;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Mutations", "integer", "How many mutations the policy has."),

@@ -8,7 +8,9 @@ use rekindle_types::Tick;
 use super::{WebhookParts, parts_of, set_defaults_of};
 use crate::kinds::preparation;
 use crate::registry::field_error::FieldError;
-use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
+use crate::registry::resource::{
+    ApiKind, MetadataChecks, ResourceNames, ResourceScope, TableCell, TableColumn,
+};
 use crate::validation::items;
 use crate::validation::object_meta::FinalizerRule;
 
@@ -21,6 +23,7 @@ impl ApiKind for ValidatingWebhookConfiguration {
     };
     const FINALIZERS: FinalizerRule = FinalizerRule::Any;
     const NEEDS_VERSION_ON_UPDATE: bool = true;
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfObject;
     const COLUMNS: &'static [TableColumn] = super::COLUMNS;
 
     fn set_defaults(&mut self) {

@@ -32,7 +32,7 @@ impl ApiKind for PriorityLevelConfiguration {
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
-    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfObject;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Type", "string", "Whether the level is limited."),

@@ -200,14 +200,13 @@ fn has_condition(job: &Job, type_: &str) -> bool {
 
 /// Where the Job stands, in one word.
 fn standing(job: &Job) -> &'static str {
-    let is_suspended = job.spec.as_ref().is_some_and(|spec| spec.suspend == Some(true));
     if has_condition(job, "Complete") {
         "Complete"
     } else if has_condition(job, "Failed") {
         "Failed"
     } else if job.metadata.deletion_timestamp.is_some() {
         "Terminating"
-    } else if is_suspended {
+    } else if has_condition(job, "Suspended") {
         "Suspended"
     } else if has_condition(job, "SuccessCriteriaMet") {
         "SuccessCriteriaMet"

@@ -13,7 +13,8 @@ use super::defaults;
 use super::preparation;
 use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::resource::{
-    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
+    TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
@@ -35,6 +36,7 @@ impl ApiKind for PodDisruptionBudget {
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const FINALIZERS: FinalizerRule = FinalizerRule::Any;
     const NEEDS_VERSION_ON_UPDATE: bool = true;
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfObject;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Min Available", "string", "The minimum number of pods that must be available."),
@@ -50,6 +52,17 @@ impl ApiKind for PodDisruptionBudget {
     fn set_defaults(&mut self) {
         let spec = self.spec.get_or_insert_default();
         defaults::drop_empty_text(&mut spec.unhealthy_pod_eviction_policy);
+        // upstream always prints the counts
+        if let Some(status) = &mut self.status {
+            for count in [
+                &mut status.current_healthy,
+                &mut status.desired_healthy,
+                &mut status.disruptions_allowed,
+                &mut status.expected_pods,
+            ] {
+                count.get_or_insert(0);
+            }
+        }
     }
 
     fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {

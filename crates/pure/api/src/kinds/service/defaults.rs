@@ -14,6 +14,10 @@ const CLIENT_IP_TIMEOUT_S: i32 = 10_800;
 
 /// Sets the defaults of a Service.
 pub(super) fn set(service: &mut Service) {
+    // upstream always prints it
+    if let Some(status) = &mut service.status {
+        status.load_balancer.get_or_insert_default();
+    }
     let spec = service.spec.get_or_insert_default();
     drop_empty(spec);
     defaults::text(&mut spec.type_, "ClusterIP");

@@ -121,7 +121,7 @@ impl ApiKind for PersistentVolumeClaim {
             text(self.metadata.name.as_ref()).into(),
             phase.into(),
             text(spec.volume_name.as_ref()).into(),
-            capacity.filter(|_| is_bound).map_or("", |size| size.0.as_str()).into(),
+            if is_bound { capacity.map_or("0", |size| size.0.as_str()) } else { "" }.into(),
             modes_cell(modes.filter(|_| is_bound)),
             text(spec.storage_class_name.as_ref()).into(),
             or_unset(spec.volume_attributes_class_name.as_ref()),

@@ -121,7 +121,7 @@ impl ApiKind for CSIDriver {
 
     fn row(&self, now: Tick) -> Vec<TableCell> {
         let spec = &self.spec;
-        let flag = |flag: Option<bool>| TableCell::from(flag.unwrap_or(false).to_string());
+        let flag = |flag: Option<bool>| TableCell::Json(flag.unwrap_or(false).into());
         let audiences: Vec<&str> = items(spec.token_requests.as_ref())
             .iter()
             .map(|request| request.audience.as_str())

@@ -19,8 +19,9 @@ impl ApiKind for CSINode {
         categories: &[],
         scope: ResourceScope::Cluster,
     };
-    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfObject;
     const NEEDS_VERSION_ON_UPDATE: bool = true;
+    const ALWAYS_SHOWN: &'static [&'static str] = &["drivers"];
     const COLUMNS: &'static [TableColumn] =
         &[NAME, column("Drivers", "integer", "The number of drivers on the node."), AGE];
 

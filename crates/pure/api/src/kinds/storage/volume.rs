@@ -17,7 +17,8 @@ use crate::kinds::pod::validate::affinity;
 use crate::kinds::volume_sources::persistent_volume;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
+    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
+    TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, or_unset, wide};
@@ -38,6 +39,7 @@ impl ApiKind for PersistentVolume {
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfObject;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Capacity", "string", "The size of the volume."),

@@ -25,7 +25,7 @@ impl ApiKind for VolumeAttachment {
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
-    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfObject;
     const NEEDS_VERSION_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,

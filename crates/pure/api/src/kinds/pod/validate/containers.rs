@@ -40,6 +40,7 @@ pub(super) fn all(pod: &CheckedPod<'_>, field: &Path) -> Vec<FieldError> {
         SpecHolder::Pod => errors.extend(ephemeral::all(pod, &ephemerals)),
         SpecHolder::Template if items(spec.ephemeral_containers.as_ref()).is_empty() => {}
         SpecHolder::Template => {
+            errors.extend(ephemeral::all(pod, &ephemerals));
             let detail = "ephemeral containers not allowed in pod template";
             errors.push(FieldError::forbidden(ephemerals, detail));
         }
