@@ -386,6 +386,9 @@ impl KindEntry {
     /// The warning for who uses it in a version that is deprecated.
     pub fn deprecation(&self) -> Option<&str> {
         match &self.origin {
+            KindOrigin::BuiltIn if self.api_version == "v1" && self.kind == "Endpoints" => {
+                Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+            }
             KindOrigin::BuiltIn => None,
             KindOrigin::Definition(kind) => kind.deprecation.as_deref(),
         }

@@ -439,3 +439,25 @@ fn the_service_of_the_api_leads_to_it_and_comes_back() {
     bench.committer.commit_pending().unwrap();
     assert_eq!(bench.get(&targets[1])["subsets"], made[1]["subsets"]);
 }
+
+#[test]
+fn what_is_deprecated_of_a_service_is_said() {
+    let mut bench = Bench::new();
+    let service = json!({
+        "metadata": {"name": "shop"},
+        "spec": {
+            "ports": [{"port": 80}],
+            "externalIPs": ["192.0.2.7"],
+            "trafficDistribution": "PreferClose",
+        },
+    });
+    let target = "/api/v1/namespaces/default/services?dryRun=All";
+    let reply = bench.call("POST", target, &service.to_string());
+    assert_eq!(
+        reply.0.warnings,
+        [
+            "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
+            "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
+        ]
+    );
+}

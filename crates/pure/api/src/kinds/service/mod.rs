@@ -69,6 +69,19 @@ impl ApiKind for Service {
         validate::all(self)
     }
 
+    fn warnings(&self) -> Vec<String> {
+        let Some(spec) = &self.spec else { return Vec::new() };
+        let addresses = (!items(spec.external_ips.as_ref()).is_empty()).then(|| {
+            "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+                .to_owned()
+        });
+        let close = (spec.traffic_distribution.as_deref() == Some("PreferClose")).then(|| {
+            "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\""
+                .to_owned()
+        });
+        addresses.into_iter().chain(close).collect()
+    }
+
     fn selectable_fields(&self) -> Vec<(&'static str, String)> {
         let spec = self.spec.as_ref();
         let address = spec.and_then(|spec| spec.cluster_ip.as_ref());

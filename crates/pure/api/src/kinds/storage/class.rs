@@ -1,5 +1,7 @@
 //! StorageClass (storage.k8s.io/v1).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use k8s_openapi::api::core::v1::TopologySelectorTerm;
 use k8s_openapi::api::storage::v1::StorageClass;
 use rekindle_types::{Tick, local_path};
@@ -122,6 +124,7 @@ impl ApiKind for StorageClass {
 
 fn topology_errors(terms: &[TopologySelectorTerm]) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    let mut known = BTreeSet::new();
     for (index, term) in terms.iter().enumerate() {
         let field = Path::new("allowedTopologies").index(index).child("matchLabelExpressions");
         for (index, wanted) in items(term.match_label_expressions.as_ref()).iter().enumerate() {
@@ -131,6 +134,12 @@ fn topology_errors(terms: &[TopologySelectorTerm]) -> Vec<FieldError> {
             }
             let key = field.child("key");
             errors.extend(invalid_each(&key, &wanted.key, names::qualified(&wanted.key)));
+        }
+        let all = items(term.match_label_expressions.as_ref()).iter();
+        let all: BTreeMap<&String, BTreeSet<&String>> =
+            all.map(|wanted| (&wanted.key, wanted.values.iter().collect())).collect();
+        if !all.is_empty() && !known.insert(all) {
+            errors.push(FieldError::duplicate(field, ""));
         }
     }
     errors
