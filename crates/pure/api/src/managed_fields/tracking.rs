@@ -22,10 +22,14 @@ impl ServerFilled {
             return Self(FieldSet::default());
         };
         let spec = pod.spec.as_ref();
+        // two names of one field: who gives one owns both
+        let names_no_account = spec.is_none_or(|spec| {
+            spec.service_account.is_none() && spec.service_account_name.is_none()
+        });
         let is_absent = [
             ("tolerations", spec.is_none_or(|spec| spec.tolerations.is_none())),
-            ("serviceAccount", spec.is_none_or(|spec| spec.service_account.is_none())),
-            ("serviceAccountName", spec.is_none_or(|spec| spec.service_account_name.is_none())),
+            ("serviceAccount", names_no_account),
+            ("serviceAccountName", names_no_account),
             ("preemptionPolicy", spec.is_none_or(|spec| spec.preemption_policy.is_none())),
             ("priority", spec.is_none_or(|spec| spec.priority.is_none())),
         ];

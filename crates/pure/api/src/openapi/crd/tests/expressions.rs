@@ -108,7 +108,7 @@ fn by_us(errors: Vec<FieldError>) -> BTreeSet<String> {
 /// Both say the same of an object.
 #[track_caller]
 fn agree<K: ApiKind>(schema: &Value, object: &Value) -> BTreeSet<String> {
-    let typed = K::from_value(&object).unwrap();
+    let typed = K::from_value(object).unwrap();
     let refused = by_rules(schema, object, None);
     assert_eq!(refused, by_us(typed.validate()), "{object}");
     refused
