@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// For each crate, the crates of this workspace it may use (docs: ARCHITECTURE.md). `cli` may use
 /// all.
-const ARROWS: [(&str, &[&str]); 34] = [
+const ARROWS: [(&str, &[&str]); 35] = [
     ("types", &[]),
     ("audit", &["types"]),
     ("cron", &["types"]),
@@ -53,9 +53,10 @@ const ARROWS: [(&str, &[&str]); 34] = [
         ],
     ),
     ("api-server", &["types", "audit", "flow-control", "metrics", "store", "api"]),
+    ("object-watch", &["types"]),
     ("runtime", &["types", "shim"]),
     ("reconcile", &["types", "metrics", "controllers", "ladder"]),
-    ("operator", &["types", "metrics", "controllers", "reconcile"]),
+    ("operator", &["types", "metrics", "controllers", "object-watch", "reconcile"]),
     (
         "node",
         &[
@@ -68,9 +69,10 @@ const ARROWS: [(&str, &[&str]); 34] = [
             "runtime",
             "net",
             "manifest",
+            "object-watch",
         ],
     ),
-    ("agent", &["types", "metrics", "pod-driver", "cri-restart", "node"]),
+    ("agent", &["types", "metrics", "pod-driver", "cri-restart", "object-watch", "node"]),
     ("sim", &["types", "store", "api", "pod", "pod-driver", "ladder", "controllers", "reconcile"]),
     ("fuzz", &["types", "store", "api", "manifest", "audit", "encryption"]),
     ("testkit", &[]),

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rekindle_types::ObjectJson;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -36,10 +37,24 @@ pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Dur
     replace(path, &bytes).map(drop)
 }
 
+/// The same for an object of the API, by the code that the workspace has for its kind.
+pub(crate) fn write_object<K: ObjectJson>(path: &Path, object: &K) -> Result<(), DurableError> {
+    replace(path, &object.to_json()).map(drop)
+}
+
 /// What [`write_json`] wrote; `None` when it is absent or not whole (a power loss may leave that).
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    read_with(path, |bytes| serde_json::from_slice(bytes))
+}
+
+/// The same for what [`write_object`] wrote.
+pub(crate) fn read_object<K: ObjectJson>(path: &Path) -> Option<K> {
+    read_with(path, K::from_json)
+}
+
+fn read_with<T>(path: &Path, decode: fn(&[u8]) -> Result<T, serde_json::Error>) -> Option<T> {
     let bytes = read(path)?;
-    match serde_json::from_slice(&bytes) {
+    match decode(&bytes) {
         Ok(value) => Some(value),
         Err(error) => {
             tracing::warn!(path = %path.display(), %error, "ignored a damaged file of an earlier agent");

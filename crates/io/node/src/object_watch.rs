@@ -3,11 +3,12 @@
 use std::fmt::Debug;
 
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource};
-use serde::de::DeserializeOwned;
+use rekindle_object_watch::watcher;
+use rekindle_types::ObjectJson;
 
 /// What a watch shows.
 #[derive(Debug)]
@@ -26,9 +27,19 @@ pub(crate) fn watch_objects<K>(
     reader: &'static str,
 ) -> BoxStream<'static, WatchNews<K>>
 where
-    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource<DynamicType = ()> + ObjectJson + Debug + Send + 'static,
 {
-    let events = watcher(objects, watcher::Config::default());
+    follow_events(watcher(objects, watcher::Config::default()), reader)
+}
+
+/// The same of what a watcher sees.
+pub(crate) fn follow_events<K>(
+    events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
+    reader: &'static str,
+) -> BoxStream<'static, WatchNews<K>>
+where
+    K: Debug + Send + 'static,
+{
     let mut listed = Vec::new();
     let news = events.default_backoff().map_ok(move |event| match event {
         Event::Init => {

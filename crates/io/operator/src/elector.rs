@@ -8,13 +8,14 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use rekindle_controllers::events::{EventCorrelator, EventNote};
 use rekindle_controllers::leader_election::{
     Candidacy, ElectionCandidate, ElectionTask, UnansweredRequest,
 };
 use rekindle_controllers::{ViewObject, WriteResult};
+use rekindle_object_watch::watcher;
 use rekindle_types::reasons::event;
 use rekindle_types::{EventSeverity, Term, Tick};
 use tokio::task::{JoinError, JoinSet};

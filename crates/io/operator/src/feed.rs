@@ -6,18 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::core::PartialObjectMeta;
+use kube::core::{ApiResource, PartialObjectMeta};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
 use rekindle_controllers::kind::ViewDetail;
 use rekindle_controllers::{ResourceKind, ViewObject};
+use rekindle_object_watch::ObjectText;
+use rekindle_reconcile::wire::object_from_json;
 use rekindle_reconcile::{PlannerRole, WatchUpdate};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::object_text::ObjectText;
+use crate::api_resource::api_resource;
 
 /// How long a list with an object that cannot be decoded is left alone.
 const LIST_AGAIN: Duration = Duration::from_secs(30);
@@ -63,7 +65,7 @@ async fn watch_kind(
 ) {
     match kind.info().held {
         ViewDetail::Whole => {
-            let decode = move |object: ObjectText| object.decode(kind);
+            let decode = move |object: ObjectText| object_from_json(kind, object.as_bytes());
             watch(kind, client, decode, sender).await;
         }
         ViewDetail::Metadata => {
@@ -158,7 +160,7 @@ async fn watch<K>(
     decode: impl Fn(K) -> Result<ViewObject, serde_json::Error>,
     seen: mpsc::UnboundedSender<WatchUpdate>,
 ) where
-    K: Resource<DynamicType = ResourceKind> + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource<DynamicType = ApiResource> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     while let Err(error) = pass_on(kind, &client, &decode, &seen).await {
         tracing::warn!(%kind, %error, "failed to list");
@@ -177,9 +179,9 @@ async fn pass_on<K>(
     seen: &mpsc::UnboundedSender<WatchUpdate>,
 ) -> Result<(), serde_json::Error>
 where
-    K: Resource<DynamicType = ResourceKind> + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource<DynamicType = ApiResource> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let objects = Api::<K>::all_with(client.clone(), &kind);
+    let objects = Api::<K>::all_with(client.clone(), &api_resource(kind));
     let mut events = watcher(objects, watcher::Config::default()).default_backoff().boxed();
     let changed = |object| {
         decode(object).map_err(|error| watcher::Error::WatchFailed(kube::Error::SerdeError(error)))
@@ -216,7 +218,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    use rekindle_reconcile::wire::object_from_json;
     use serde_json::json;
 
     use super::*;

@@ -14,12 +14,12 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a driver: it talks to an API and keeps time")]
 
+mod api_resource;
 mod elector;
 mod engine;
 mod feed;
 mod in_term;
 mod leadership;
-mod object_text;
 mod preview;
 mod report;
 mod scaling;

@@ -17,6 +17,7 @@ use rekindle_reconcile::wire::budget_refusal;
 use rekindle_types::v1alpha1::{PodRestart, Rung};
 use rekindle_types::{ObjectJson, Tick};
 
+use crate::api_resource::api_resource;
 use crate::snapshot::{read_all, read_one};
 use crate::writer::api_status;
 
@@ -85,7 +86,7 @@ impl PreviewReader<'_> {
         view: &mut ClusterView,
     ) -> Result<(), PreviewError> {
         let kind = ResourceKind::Pod;
-        let pods = Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
+        let pods = Api::namespaced_with(self.client.clone(), &self.namespace, &api_resource(kind));
         read_one(pods, kind, pod, view).await.map_err(|e| failed("the pod", e))?;
         let pod = view.pod(&NamespacedName::new(self.namespace.as_str(), pod));
         let node = pod.and_then(|pod| pod.node_name.clone());
@@ -94,7 +95,7 @@ impl PreviewReader<'_> {
             Rung::Container | Rung::Containers | Rung::Pod | Rung::Recreate => {
                 if let Some(node) = node {
                     let kind = ResourceKind::Node;
-                    let nodes = Api::all_with(self.client.clone(), &kind);
+                    let nodes = Api::all_with(self.client.clone(), &api_resource(kind));
                     // who may not see nodes is told the rest
                     let _ = read_one(nodes, kind, &node, view).await;
                 }
@@ -118,7 +119,7 @@ impl PreviewReader<'_> {
             (ResourceKind::PersistentVolume, "the volumes"),
             (ResourceKind::StorageClass, "the storage classes"),
         ] {
-            let objects = Api::all_with(self.client.clone(), &kind);
+            let objects = Api::all_with(self.client.clone(), &api_resource(kind));
             read_all(objects, kind, view).await.map_err(|e| failed(what, e))?;
         }
         Ok(())
@@ -131,7 +132,8 @@ impl PreviewReader<'_> {
         what: &'static str,
         view: &mut ClusterView,
     ) -> Result<(), PreviewError> {
-        let objects = Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
+        let objects =
+            Api::namespaced_with(self.client.clone(), &self.namespace, &api_resource(kind));
         read_all(objects, kind, view).await.map_err(|e| failed(what, e))
     }
 

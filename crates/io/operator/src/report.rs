@@ -5,6 +5,7 @@ use rekindle_controllers::ClusterView;
 use rekindle_reconcile::{ClusterReport, REPORT_KINDS, cluster_report};
 use rekindle_types::{ResourceScope, Tick};
 
+use crate::api_resource::api_resource;
 use crate::snapshot::read_all;
 
 /// What a report is made of cannot be read.
@@ -31,10 +32,10 @@ pub async fn report(
         let info = kind.info();
         let objects = match (info.scope, namespace) {
             (ResourceScope::Namespaced, Some(namespace)) => {
-                Api::namespaced_with(client.clone(), namespace, &kind)
+                Api::namespaced_with(client.clone(), namespace, &api_resource(kind))
             }
             (ResourceScope::Namespaced | ResourceScope::Cluster, _) => {
-                Api::all_with(client.clone(), &kind)
+                Api::all_with(client.clone(), &api_resource(kind))
             }
         };
         let failed = |source| ReportError { kind: info.plural, source: Box::new(source) };

@@ -3,9 +3,11 @@
 use kube::api::ListParams;
 use kube::{Api, Client};
 use rekindle_controllers::{ClusterView, ResourceKind};
+use rekindle_object_watch::ObjectText;
+use rekindle_reconcile::wire::object_from_json;
 use rekindle_types::Tick;
 
-use crate::object_text::ObjectText;
+use crate::api_resource::api_resource;
 
 /// Nodes, pods, and what their places depend on.
 ///
@@ -23,7 +25,7 @@ pub(crate) async fn snapshot(client: &Client, now: Tick) -> Result<ClusterView, 
         ResourceKind::PodDisruptionBudget,
         ResourceKind::Pod,
     ] {
-        read_all(Api::all_with(client.clone(), &kind), kind, &mut view).await?;
+        read_all(Api::all_with(client.clone(), &api_resource(kind)), kind, &mut view).await?;
     }
     Ok(view)
 }
@@ -35,7 +37,7 @@ pub(crate) async fn read_all(
     view: &mut ClusterView,
 ) -> Result<(), kube::Error> {
     for object in objects.list(&ListParams::default()).await? {
-        view.apply(object.decode(kind).map_err(kube::Error::SerdeError)?);
+        view.apply(object_from_json(kind, object.as_bytes()).map_err(kube::Error::SerdeError)?);
     }
     Ok(())
 }
@@ -48,7 +50,7 @@ pub(crate) async fn read_one(
     view: &mut ClusterView,
 ) -> Result<(), kube::Error> {
     if let Some(object) = objects.get_opt(name).await? {
-        view.apply(object.decode(kind).map_err(kube::Error::SerdeError)?);
+        view.apply(object_from_json(kind, object.as_bytes()).map_err(kube::Error::SerdeError)?);
     }
     Ok(())
 }

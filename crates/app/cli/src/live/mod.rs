@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::watcher;
+use kube::runtime::watcher::{self};
 use kube::{Api, Client};
+use rekindle_object_watch::watcher;
 use rekindle_types::Tick;
 use rekindle_types::v1alpha1::RestartLedger;
 use tokio::signal::unix::{Signal, SignalKind, signal};

@@ -5,8 +5,10 @@ use std::time::Duration;
 use anyhow::bail;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self};
 use kube::{Api, Client};
+use rekindle_object_watch::watcher;
 use rekindle_types::nodes;
 
 /// Waits until the API says that a node is Ready.

@@ -4,7 +4,6 @@
 mod convert;
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
@@ -13,15 +12,18 @@ use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::core::ApiResource;
+use kube::runtime::watcher::{Config, watcher};
 use kube::{Api, Client, Resource};
 use rekindle_net::dns::{DnsServer, DnsSettings, DnsView, DnsZone, SharedView};
 use rekindle_net::{Ipv4Net, Ipv6Net, NetError};
 use rekindle_types::NamespacedName;
-use serde::de::DeserializeOwned;
 
 use self::convert::PodStatus;
 use crate::config::CLUSTER_DOMAIN;
-use crate::object_watch::{WatchNews, watch_objects};
+use crate::object_watch::{WatchNews, follow_events, watch_objects};
+
+/// What the log calls the reader of the watches.
+const READER: &str = "cluster DNS";
 
 /// What the name of a Service with a cluster IP means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +70,9 @@ impl ClusterDns {
         let services: Api<Service> = Api::all(client.clone());
         let slices: Api<EndpointSlice> = Api::all(client.clone());
         let pods: Api<PodStatus> = Api::all_with(client, &ApiResource::erase::<Pod>(&()));
+        let services = watch_objects(services, READER);
+        let slices = watch_objects(slices, READER);
+        let pods = follow_events(watcher(pods, Config::default()), READER);
         let mut watches = [
             watch(services, service, DnsView::set_service, DnsView::set_services),
             watch(slices, convert::slice, DnsView::set_slice, DnsView::set_slices),
@@ -99,16 +104,16 @@ fn apply(view: &SharedView, change: Change) {
 
 /// The changes that a watch of one kind shows.
 fn watch<K, T>(
-    objects: Api<K>,
+    news: BoxStream<'static, WatchNews<K>>,
     convert: fn(&K) -> Option<T>,
     set: fn(&mut DnsView, NamespacedName, Option<T>),
     set_all: fn(&mut DnsView, BTreeMap<NamespacedName, T>),
 ) -> BoxStream<'static, Change>
 where
-    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource + Send + 'static,
     T: Send + 'static,
 {
-    let changes = watch_objects(objects, "cluster DNS").map(move |news| -> Change {
+    let changes = news.map(move |news| -> Change {
         match news {
             WatchNews::All(listed) => {
                 let shown = |object: &K| convert(object).map(|shown| (key(object), shown));

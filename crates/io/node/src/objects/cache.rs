@@ -2,7 +2,6 @@
 //! them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,10 +9,11 @@ use futures::StreamExt;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as watch_objects};
 use kube::{Api, Client};
-use serde::de::DeserializeOwned;
+use rekindle_object_watch::watcher as watch_objects;
+use rekindle_types::ObjectJson;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
@@ -171,9 +171,7 @@ async fn follow<K>(
 ) where
     K: k8s_openapi::Resource<Scope = NamespaceResourceScope>
         + k8s_openapi::Metadata<Ty = ObjectMeta>
-        + Clone
-        + DeserializeOwned
-        + Debug
+        + ObjectJson
         + Send
         + 'static,
 {

@@ -14,7 +14,7 @@ use rekindle_runtime::{Runtime, SandboxSnapshot};
 use rekindle_types::{PodRef, PodUid};
 
 use crate::context::NodeContext;
-use crate::durable::read_json;
+use crate::durable::read_object;
 use crate::layout::PodDirs;
 use crate::network::PodNetwork;
 use crate::volumes::{EmptyDirContents, remove_tree, unmount_volumes};
@@ -46,7 +46,7 @@ pub(crate) fn kept_pods<R, N>(
 ) -> BTreeMap<PodUid, Option<Arc<Pod>>> {
     let mut kept = BTreeMap::new();
     for uid in node.dirs.kept_pods().filter(|uid| !known.contains(uid)) {
-        let pod = read_json::<Pod>(&node.dirs.pod_root(&uid).join("pod.json"));
+        let pod = read_object::<Pod>(&node.dirs.pod_root(&uid).join("pod.json"));
         let pod = pod.filter(|pod| pod.metadata.uid.as_deref() == Some(&uid.0));
         kept.insert(uid, pod.map(Arc::new));
     }

@@ -44,7 +44,7 @@ use crate::clock::sleep_until;
 use crate::config::AgentDuty;
 use crate::container_spec::find_container;
 use crate::context::NodeContext;
-use crate::durable::write_json;
+use crate::durable::write_object;
 use crate::layout::PodDirs;
 use crate::network::PodNetwork;
 use crate::objects::{PodObjects, pod_references};
@@ -233,7 +233,7 @@ impl<R: Runtime, N: PodNetwork> PodWorker<R, N> {
         let made = std::fs::create_dir_all(self.dirs.root());
         if let Err(error) = made
             .map_err(|e| e.to_string())
-            .and_then(|()| write_json(&path, pod).map_err(|e| causes(&e)))
+            .and_then(|()| write_object(&path, pod).map_err(|e| causes(&e)))
         {
             tracing::warn!(pod = %self.pod_ref, error, "failed to write the pod's spec beside its journal");
         }

@@ -18,8 +18,9 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
+use rekindle_object_watch::watcher;
 use rekindle_reconcile::{DeliveryResult, NoticeDelivery, NoticeOutbox};
 use rekindle_types::v1alpha1::RestartLedger;
 use tokio::task::JoinSet;

@@ -1,0 +1,78 @@
+//! Objects of any kind from watches and lists: one type for the kube crate, whose code is compiled
+//! again for each type, and read by kind.
+
+use std::borrow::Cow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::{ApiResource, DynamicResourceScope};
+use rekindle_types::ObjectJson;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// An object as its text.
+#[derive(Clone, Debug)]
+pub struct ObjectText {
+    metadata: ObjectMeta,
+    text: Box<RawValue>,
+}
+
+impl ObjectText {
+    /// The object's JSON.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.text.get().as_bytes()
+    }
+
+    /// The object.
+    ///
+    /// # Errors
+    /// When it is of another kind.
+    pub fn read<K: ObjectJson>(&self) -> Result<K, serde_json::Error> {
+        K::from_json(self.as_bytes())
+    }
+}
+
+impl<'de> Deserialize<'de> for ObjectText {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        /// The metadata alone, as text.
+        #[derive(Deserialize)]
+        struct WithMetadata<'a> {
+            #[serde(borrow)]
+            metadata: Option<&'a RawValue>,
+        }
+        let text = Box::<RawValue>::deserialize(from)?;
+        let WithMetadata { metadata } =
+            serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+        let metadata = match metadata {
+            Some(metadata) => {
+                ObjectMeta::from_json(metadata.get().as_bytes()).map_err(D::Error::custom)?
+            }
+            None => ObjectMeta::default(),
+        };
+        Ok(Self { metadata, text })
+    }
+}
+
+impl kube::Resource for ObjectText {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(of: &ApiResource) -> Cow<'_, str> {
+        (&of.kind).into()
+    }
+    fn group(of: &ApiResource) -> Cow<'_, str> {
+        (&of.group).into()
+    }
+    fn version(of: &ApiResource) -> Cow<'_, str> {
+        (&of.version).into()
+    }
+    fn plural(of: &ApiResource) -> Cow<'_, str> {
+        (&of.plural).into()
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
