@@ -7,7 +7,7 @@ use std::num::NonZeroU16;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use rekindle_types::{IpStack, NamespacedName, PodUid, TickDuration};
+use rekindle_types::{IpFamily, IpStack, NamespacedName, PodUid, TickDuration};
 use serde::{Deserialize, Serialize};
 
 use self::left_out::LeftOutElements;
@@ -231,6 +231,20 @@ impl ServiceRouter {
     /// nowhere before [`port_opened`](Self::port_opened).
     pub fn wanted_ports(&self) -> impl Iterator<Item = Frontend> + '_ {
         self.wanted_ports.keys().copied().filter(|port| !self.is_pods(*port))
+    }
+
+    /// The ports of Services at all addresses of the node that are not opened on the machine: node
+    /// ports.
+    pub fn node_ports(&self) -> impl Iterator<Item = Frontend> + '_ {
+        let of_family = |family: IpFamily| {
+            let (address, protocol) = (family.unspecified(), TransportProtocol::ALL[0]);
+            let first = Frontend { address, protocol, port: 0 };
+            // they come first among the addresses of their family
+            self.claims.range(first..).take_while(move |(port, _)| port.address == address)
+        };
+        let claims = IpFamily::ALL.into_iter().flat_map(of_family);
+        let ports = claims.map(|(port, _)| *port);
+        ports.filter(|port| !self.wanted_ports.contains_key(port) && !self.is_pods(*port))
     }
 
     /// The Service that a frontend leads to, or would lead to.

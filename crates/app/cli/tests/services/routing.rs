@@ -1,6 +1,6 @@
 //! Where the addresses and names of Services lead, from the node and from pods.
 
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -84,6 +84,25 @@ fn a_service_is_reached_by_address_name_and_port_of_the_node() {
     engine.kubectl(&["scale", "deployment/web", "--replicas=1"]);
     ready(&engine);
     assert!(answers(&address, 80));
+}
+
+/// Rules come before sockets, as with kube-proxy: the process loses its clients.
+#[test]
+fn a_node_port_that_a_process_has_leads_to_the_service_and_is_named() {
+    let engine = Engine::start();
+    engine.apply(&web(1, 1));
+    let (_, of_web) = ready(&engine);
+    let mut ports = (30_000..32_768).rev().filter(|port| *port != of_web);
+    let held = ports.find_map(|port| TcpListener::bind(("0.0.0.0", port)).ok()).unwrap();
+    let port = held.local_addr().unwrap().port();
+    engine.apply(&format!(
+        "apiVersion: v1\nkind: Service\nmetadata: {{name: shadow}}\nspec: {{type: NodePort, selector: {{app: web}}, ports: [{{port: 80, targetPort: http, nodePort: {port}}}]}}\n"
+    ));
+    engine.wait_for_event("shadow", "PortConflict", &format!("Node port {port}/TCP"));
+    let begin = Instant::now();
+    while !answers("127.0.0.1", port) {
+        assert!(begin.elapsed() < PATIENCE, "the Service does not answer at {port}");
+    }
 }
 
 #[test]

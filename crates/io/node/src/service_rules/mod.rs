@@ -19,6 +19,7 @@ mod port_hold;
 mod refused_elements;
 mod routes;
 mod service_events;
+mod shadowed_ports;
 mod unrouted_services;
 
 use std::collections::BTreeMap;
@@ -43,7 +44,8 @@ pub use self::routes::{
     AddressesInUse, AgentLine, PodPorts, PodRoutes, PortDemand, PortOutcome, RouteRequest,
     SandboxAddresses,
 };
-use self::service_events::{report_closed_port, report_lost_ports};
+use self::service_events::{report_closed_port, report_lost_ports, report_shadowed_port};
+use self::shadowed_ports::ShadowedPorts;
 pub use self::unrouted_services::warn_of_unrouted_services;
 use crate::clock::{Clock, sleep_until};
 use crate::kernel_rules::KernelRules;
@@ -72,6 +74,8 @@ pub struct ServiceRules {
     waiting: Vec<oneshot::Sender<()>>,
     /// Ports of the machine that lead to Services.
     ports: OpenPorts,
+    /// Node ports that a process has, too.
+    shadowed: ShadowedPorts,
     /// Those that lead to one pod each.
     host_ports: HostPorts,
     /// Ports where load balancers ask for endpoints of this node.
@@ -107,6 +111,7 @@ impl ServiceRules {
             has_forgotten_strays: false,
             waiting: Vec::new(),
             ports: OpenPorts::default(),
+            shadowed: ShadowedPorts::default(),
             host_ports: HostPorts::default(),
             health: HealthChecks::default(),
             left_out: Vec::new(),
@@ -275,6 +280,9 @@ impl ServiceRules {
         }
         for PortTaken { port, service, error } in taken {
             report_closed_port(recorder, port, service, &error.to_string());
+        }
+        for PortTaken { port, service, error } in self.shadowed.follow(&self.router) {
+            report_shadowed_port(recorder, port, service, &error.to_string());
         }
         for (contested, pod) in self.host_ports.newly_contested(&self.router) {
             let ContestedPort { wanted, service, .. } = contested;

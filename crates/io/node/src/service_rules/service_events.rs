@@ -8,6 +8,9 @@ use rekindle_types::{EventSeverity, PodRef};
 
 use crate::pods::EventRecorder;
 
+/// Two want one port: the reason that load balancers have for it, too.
+const PORT_CONFLICT: &str = "PortConflict";
+
 /// A port of the machine that the Service wants is another's.
 pub(super) fn report_closed_port(
     recorder: &EventRecorder,
@@ -21,6 +24,21 @@ pub(super) fn report_closed_port(
     );
     let about = reference_to(service);
     recorder.record(about, EventSeverity::Warning, event::FAILED_OPEN_PORT, message);
+}
+
+/// A process listens at a node port, and clients reach the Service there.
+pub(super) fn report_shadowed_port(
+    recorder: &EventRecorder,
+    port: Frontend,
+    service: ServiceIdentity,
+    why: &str,
+) {
+    let (number, protocol) = (port.port, port.protocol);
+    let message = format!(
+        "Node port {number}/{protocol} is another process's, too ({why}): its clients reach the Service now; free the port, or give the Service another one"
+    );
+    let about = reference_to(service);
+    recorder.record(about, EventSeverity::Warning, PORT_CONFLICT, message);
 }
 
 /// A pod that runs goes on without ports that are another's.

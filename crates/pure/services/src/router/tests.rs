@@ -167,6 +167,8 @@ fn node_ports_external_addresses_and_a_balancers_address_lead_there_too() {
         "192.0.2.9:80/TCP one of 1",
     ];
     assert_eq!(picks, expected);
+    let node_ports: Vec<String> = router.node_ports().map(|port| port.to_string()).collect();
+    assert_eq!(node_ports, ["0.0.0.0:30080/TCP"]);
 }
 
 /// One that the engine serves, and that has its address.
