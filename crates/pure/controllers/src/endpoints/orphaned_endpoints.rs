@@ -14,7 +14,7 @@ use rekindle_types::Tick;
 use super::is_leader_lock;
 use crate::{NamespacedName, ResourceKind, ViewObject};
 
-/// The names of Endpoints whose Service has gone.
+/// The names of Endpoints that have lost their Service.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OrphanedEndpoints {
     /// When the first object was seen.
