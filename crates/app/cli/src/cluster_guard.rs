@@ -10,8 +10,9 @@ use futures::StreamExt;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::ListParams;
 use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
+use rekindle_object_watch::watcher;
 use tokio::sync::watch;
 
 /// The binding of an operator's account to its rights.
