@@ -266,7 +266,8 @@ impl FakeApi {
                 (true, false) => "DELETED",
                 (false, false) => continue,
             };
-            lines.push_str(&json!({ "type": kind, "object": change.object }).to_string());
+            // the type first, as each API server has it
+            lines.push_str(&format!(r#"{{"type":"{kind}","object":{}}}"#, change.object));
             lines.push('\n');
         }
         (lines, state.version)
