@@ -1,10 +1,12 @@
 //! Flows that the kernel has in mind (conntrack). A UDP flow goes where its first packet went, for
-//! as long as packets come; so flows to an endpoint that is gone are forgotten.
+//! as long as packets come; so flows to an endpoint that is gone are forgotten. All flows of pods
+//! are forgotten when their engine is taken down.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
+use ipnet::IpNet;
 use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED, Nla, NlasIterator, Parseable};
 use netlink_packet_netfilter::conntrack::{
     ConntrackAttribute, ConntrackMessage, ConntrackMessageType, IPTuple, ProtoTuple, Protocol,
@@ -56,6 +58,22 @@ pub(super) fn forget_stray_udp_flows(
     }
 }
 
+/// Removes all flows, of any protocol, that have an address of these subnets.
+pub(super) fn forget_flows_within(
+    socket: &mut NetfilterSocket,
+    subnets: &[IpNet],
+) -> io::Result<usize> {
+    let mut forgotten = 0;
+    for subnet in subnets {
+        let family = IpFamily::from_address(subnet.addr());
+        let flows = listed_flows(socket, family, Vec::new())?;
+        let is_within =
+            |flow: &[ConntrackAttribute]| addresses(flow).any(|it| subnet.contains(&it));
+        forgotten += forget_those(socket, family, flows, is_within)?;
+    }
+    Ok(forgotten)
+}
+
 fn forget(
     socket: &mut NetfilterSocket,
     stack: IpStack,
@@ -63,18 +81,20 @@ fn forget(
 ) -> io::Result<usize> {
     let mut forgotten = 0;
     for family in stack.families() {
-        forgotten += forget_of_family(socket, *family, &is_over)?;
+        let flows = udp_flows(socket, *family)?;
+        forgotten += forget_those(socket, *family, flows, &is_over)?;
     }
     Ok(forgotten)
 }
 
-fn forget_of_family(
+fn forget_those(
     socket: &mut NetfilterSocket,
     family: IpFamily,
+    flows: Vec<Vec<ConntrackAttribute>>,
     is_over: impl Fn(&[ConntrackAttribute]) -> bool,
 ) -> io::Result<usize> {
     let mut forgotten = 0;
-    for flow in udp_flows(socket, family)?.into_iter().filter(|flow| is_over(flow)) {
+    for flow in flows.into_iter().filter(|flow| is_over(flow)) {
         let attributes = flow.into_iter().filter(|attribute| match attribute {
             ConntrackAttribute::CtaTupleOrig(_) => true,
             ConntrackAttribute::Other(other) => {
@@ -100,7 +120,15 @@ fn udp_flows(
     let by = DefaultNla::new(FILTER_BY, BY_PROTOCOL.to_ne_bytes().to_vec());
     let udp = Tuple::Proto(vec![ProtoTuple::Protocol(Protocol::Udp)]);
     // not by the library's types: they lose the flag that a filter is nested
-    let attributes = vec![nested(TUPLE_ORIGINAL, &udp), nested(FILTER, &by)];
+    listed_flows(socket, family, vec![nested(TUPLE_ORIGINAL, &udp), nested(FILTER, &by)])
+}
+
+/// The flows that match these attributes.
+fn listed_flows(
+    socket: &mut NetfilterSocket,
+    family: IpFamily,
+    attributes: Vec<DefaultNla>,
+) -> io::Result<Vec<Vec<ConntrackAttribute>>> {
     let header = NetfilterHeader::new(protocol(family), 0, 0);
     let inner = NetfilterMessageInner::Other {
         subsys: NetfilterSubsystem::Conntrack,
@@ -155,6 +183,24 @@ fn ends(flow: &[ConntrackAttribute]) -> Option<(SocketAddr, SocketAddr)> {
         })
     };
     Some((end(true)?, end(false)?))
+}
+
+/// The addresses of a flow and of its answers.
+fn addresses(flow: &[ConntrackAttribute]) -> impl Iterator<Item = IpAddr> + '_ {
+    let tuples = flow.iter().filter_map(|attribute| match attribute {
+        ConntrackAttribute::CtaTupleOrig(tuple) | ConntrackAttribute::CtaTupleReply(tuple) => {
+            Some(tuple)
+        }
+        _ => None,
+    });
+    let parts = tuples.flatten().filter_map(|part| match part {
+        Tuple::Ip(parts) => Some(parts),
+        _ => None,
+    });
+    parts.flatten().filter_map(|part| match part {
+        IPTuple::SourceAddress(address) | IPTuple::DestinationAddress(address) => Some(*address),
+        _ => None,
+    })
 }
 
 fn udp_frontend(at: SocketAddr) -> Frontend {

@@ -254,13 +254,14 @@ impl RuleTable {
         self.run(move |table| table.forget_stray_udp_flows(&elements)).await
     }
 
-    /// Removes the table. Absent is success.
+    /// Removes the table, and has the kernel forget the flows of pods. Absent is success.
     pub async fn remove(&self) -> Result<(), RuleError> {
         if self.config.loopback_node_ports == LoopbackNodePorts::Serve {
             // while pods are still kept from the loopback
             self.route_loopback("0");
         }
-        self.run(OpenTable::remove).await
+        self.run(OpenTable::remove).await?;
+        self.run(OpenTable::forget_flows_of_pods).await.map(drop)
     }
 
     async fn run<T: Send + 'static>(

@@ -247,6 +247,14 @@ impl OpenTable {
             .map_err(|source| failed("forget UDP flows to endpoints that are gone", source))
     }
 
+    pub(super) fn forget_flows_of_pods(&mut self) -> Result<usize, RuleError> {
+        let first = IpNet::V4(self.config.pods);
+        let second = self.config.ipv6.map(|ranges| IpNet::V6(ranges.pods));
+        let subnets: Vec<IpNet> = std::iter::once(first).chain(second).collect();
+        conntrack::forget_flows_within(&mut self.table.socket, &subnets)
+            .map_err(|source| failed("forget flows of pods", source))
+    }
+
     pub(super) fn forget_stray_udp_flows(
         &mut self,
         elements: &RuleElements,

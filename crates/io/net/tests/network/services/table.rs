@@ -78,6 +78,28 @@ fn shared() -> rekindle_net::rules::RuleTableConfig {
 }
 
 #[test]
+fn removal_leaves_no_flow_of_a_pod() {
+    let machine = Machine::new(2);
+    machine.serve_tcp();
+    let flows = || {
+        let count = std::fs::read_to_string("/proc/sys/net/netfilter/nf_conntrack_count");
+        count.unwrap().trim().parse::<usize>().unwrap()
+    };
+    // what follows connections when the table is gone, as Docker's rules do
+    machine.host.run("nft", "add table inet theirs");
+    machine.host.run("nft", "add chain inet theirs c { type filter hook input priority 0; }");
+    machine.host.run("nft", "add rule inet theirs c ct state established accept");
+    machine.host.block_on(|| async {
+        let table = table_with(&service(tcp("10.96.0.1:80"), &[0])).await;
+        machine.host.inside(|| connect_here("10.96.0.1:80")).unwrap();
+        machine.pods[1].inside(|| connect_here("10.96.0.1:80")).unwrap();
+        assert!(machine.host.inside(flows) > 0);
+        table.remove().await.unwrap();
+        assert_eq!(machine.host.inside(flows), 0);
+    });
+}
+
+#[test]
 fn a_flush_by_others_is_noticed_and_replaced() {
     let host = Namespace::new();
     host.block_on(|| async {
