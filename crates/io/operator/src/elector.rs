@@ -236,6 +236,8 @@ impl Elector {
     /// Stops to act, and gives the Lease back if it is held.
     async fn give_back(&mut self) {
         self.work.shutdown().await;
+        // it looks no more: who leads from now on is not known here
+        self.leadership.set(LeadershipState::Undecided);
         let within = self.candidate.candidacy().timing.answer_within().to_std();
         // a renewal on its way would make the release one of an older version
         while let Ok(Some(answered)) = timeout(within, self.asked.join_next()).await {

@@ -14,8 +14,8 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::runtime::watcher::{Config, Event as WatchEvent, watcher};
 use kube::{Api, ResourceExt};
 use rekindle_operator::{
-    Candidacy, ElectedParts, ElectionTiming, NamespacedName, NodeScaler, NodeSupply,
-    ScalingSettings, SupplyError,
+    Candidacy, ElectedParts, ElectionTiming, Leadership, LeadershipState, NamespacedName,
+    NodeScaler, NodeSupply, ScalingSettings, SupplyError,
 };
 use rekindle_types::TickDuration;
 use serde_json::json;
@@ -54,6 +54,7 @@ fn candidacy(identity: &str, timing: ElectionTiming) -> Candidacy {
 struct Operator {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
+    leadership: Arc<Leadership>,
 }
 
 impl Operator {
@@ -61,15 +62,18 @@ impl Operator {
         let (stop, stopped) = oneshot::channel();
         let stopped = async move { drop(stopped.await) };
         let (parts, candidacy) = (world.parts(), candidacy(identity, timing));
-        let run =
-            rekindle_operator::run_elected(parts, candidacy, ElectedParts::default(), stopped);
-        Self { stop, task: tokio::spawn(run) }
+        let elected = ElectedParts::default();
+        let leadership = Arc::clone(&elected.leadership);
+        let run = rekindle_operator::run_elected(parts, candidacy, elected, stopped);
+        Self { stop, task: tokio::spawn(run), leadership }
     }
 
     /// As by SIGTERM.
     async fn stop(self) {
+        assert_eq!(self.leadership.state(), LeadershipState::Leads);
         self.stop.send(()).expect("it runs");
         self.task.await.expect("it ends by itself");
+        assert_eq!(self.leadership.state(), LeadershipState::Undecided);
     }
 
     /// As by SIGKILL.
