@@ -495,7 +495,7 @@ impl Api {
         managed_fields::check_options(&call, verb)?;
         let outcome =
             if path.subresource.is_empty() { main(&call, verb) } else { sub(&call, verb) };
-        match entry.deprecation() {
+        match entry.deprecation.as_deref() {
             Some(warning) => with_warning(outcome, warning),
             None => outcome,
         }
@@ -609,7 +609,7 @@ fn sub(call: &ApiCall<'_>, verb: RequestVerb) -> Result<RequestOutcome, ApiError
         .ok_or_else(|| match call.entry.origin {
             KindOrigin::BuiltIn => ApiError::no_such_path(),
             // as upstream, where another server answers for these
-            KindOrigin::Definition(_) => call.not_found(),
+            KindOrigin::Definition => call.not_found(),
         })?;
     let streams = call.request.method != Method::HEAD;
     match (subresource, verb) {

@@ -133,8 +133,8 @@ impl EventStream {
     pub(crate) fn follow_definition(&mut self, api: &Arc<ApiShared>) {
         let is_whole = !matches!(self.shown.form, Representation::Metadata(..));
         match self.shown.entry.origin {
-            KindOrigin::Definition(_) if is_whole => self.definitions = Some(Arc::clone(api)),
-            KindOrigin::Definition(_) | KindOrigin::BuiltIn => return,
+            KindOrigin::Definition if is_whole => self.definitions = Some(Arc::clone(api)),
+            KindOrigin::Definition | KindOrigin::BuiltIn => return,
         }
         if self.shown.entry.codec.converted().is_some() {
             self.conversion = Some(WatchConversion::new(Arc::clone(api)));

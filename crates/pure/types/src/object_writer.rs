@@ -20,6 +20,10 @@ pub(crate) const TEXT_BYTES: usize = 4 << 10;
 /// The way to the fields: the depth of the object that has the key, and the key.
 const WAY: [(u32, &str); 3] = [(1, "metadata"), (2, "managedFields"), (4, "fieldsV1")];
 
+/// The type of references to Secrets of the same namespace. Its one field is a text, and Go prints
+/// none that is empty: no check refuses the empty name of a pull secret.
+const LOCAL_REFERENCE: &str = "LocalObjectReference";
+
 /// The text of an object.
 pub(crate) fn text_of<T: Serialize>(object: &T) -> Result<Vec<u8>, Error> {
     write(object, TextSink { text: Vec::with_capacity(TEXT_BYTES), ..TextSink::default() })
@@ -31,7 +35,7 @@ pub(crate) fn metadata_text_of<T: Serialize>(metadata: &T) -> Result<Vec<u8>, Er
 }
 
 fn write<T: Serialize>(object: &T, sink: TextSink) -> Result<Vec<u8>, Error> {
-    let mut writer = ObjectWriter { sink: Sink::Text(sink), is_key: false };
+    let mut writer = ObjectWriter { sink: Sink::Text(sink), is_key: false, key_of_text: None };
     object.serialize(&mut writer)?;
     match writer.sink {
         Sink::Text(sink) => Ok(sink.text),
@@ -41,7 +45,8 @@ fn write<T: Serialize>(object: &T, sink: TextSink) -> Result<Vec<u8>, Error> {
 
 /// The tree of an object.
 pub(crate) fn tree_of<T: Serialize>(object: &T) -> Result<Value, Error> {
-    let mut writer = ObjectWriter { sink: Sink::Tree(TreeSink::default()), is_key: false };
+    let mut writer =
+        ObjectWriter { sink: Sink::Tree(TreeSink::default()), is_key: false, key_of_text: None };
     object.serialize(&mut writer)?;
     match writer.sink {
         Sink::Tree(sink) => Ok(sink.root),
@@ -53,6 +58,8 @@ struct ObjectWriter {
     sink: Sink,
     /// Whether what is written next is the key of a map.
     is_key: bool,
+    /// A key that is written with its value, unless that is an empty text.
+    key_of_text: Option<&'static str>,
 }
 
 enum Sink {
@@ -253,6 +260,12 @@ impl ObjectWriter {
         if std::mem::take(&mut self.is_key) {
             return self.key(value);
         }
+        if let Some(key) = self.key_of_text.take() {
+            match (&self.sink, value) {
+                (Sink::Text(_), "") => return Ok(()),
+                (Sink::Text(_) | Sink::Tree(_), _) => self.key(key)?,
+            }
+        }
         match &mut self.sink {
             Sink::Text(sink) => sink.string(value),
             Sink::Tree(sink) => {
@@ -263,11 +276,13 @@ impl ObjectWriter {
     }
 }
 
-/// An object or a list whose parts are being written.
+/// An object or a list that is being written, part by part.
 struct Parts<'w> {
     writer: &'w mut ObjectWriter,
     /// What closes it, and the object of a variant around it.
     brackets: &'static [u8],
+    /// Whether a field is written that is an empty text.
+    shows_empty_texts: bool,
 }
 
 impl Parts<'_> {
@@ -373,7 +388,7 @@ impl<'w> Serializer for &'w mut ObjectWriter {
     }
     fn serialize_seq(self, len: Option<usize>) -> Result<Parts<'w>, Error> {
         self.open_list(len.unwrap_or(0))?;
-        Ok(Parts { writer: self, brackets: b"]" })
+        Ok(Parts { writer: self, brackets: b"]", shows_empty_texts: true })
     }
     fn serialize_tuple(self, len: usize) -> Result<Parts<'w>, Error> {
         self.serialize_seq(Some(len))
@@ -391,14 +406,15 @@ impl<'w> Serializer for &'w mut ObjectWriter {
         self.open_object()?;
         self.key(variant)?;
         self.open_list(len)?;
-        Ok(Parts { writer: self, brackets: b"]}" })
+        Ok(Parts { writer: self, brackets: b"]}", shows_empty_texts: true })
     }
     fn serialize_map(self, _len: Option<usize>) -> Result<Parts<'w>, Error> {
         self.open_object()?;
-        Ok(Parts { writer: self, brackets: b"}" })
+        Ok(Parts { writer: self, brackets: b"}", shows_empty_texts: true })
     }
-    fn serialize_struct(self, _name: &'static str, _len: usize) -> Result<Parts<'w>, Error> {
-        self.serialize_map(None)
+    fn serialize_struct(self, name: &'static str, _len: usize) -> Result<Parts<'w>, Error> {
+        let parts = self.serialize_map(None)?;
+        Ok(Parts { shows_empty_texts: name != LOCAL_REFERENCE, ..parts })
     }
     fn serialize_struct_variant(
         self,
@@ -410,7 +426,7 @@ impl<'w> Serializer for &'w mut ObjectWriter {
         self.open_object()?;
         self.key(variant)?;
         self.open_object()?;
-        Ok(Parts { writer: self, brackets: b"}}" })
+        Ok(Parts { writer: self, brackets: b"}}", shows_empty_texts: true })
     }
 }
 
@@ -454,7 +470,10 @@ impl SerializeStruct for Parts<'_> {
         key: &'static str,
         value: &T,
     ) -> Result<(), Error> {
-        self.writer.key(key)?;
+        match self.shows_empty_texts {
+            true => self.writer.key(key)?,
+            false => self.writer.key_of_text = Some(key),
+        }
         value.serialize(&mut *self.writer)
     }
     fn end(self) -> Result<(), Error> {
@@ -582,7 +601,11 @@ mod tests {
     }
 
     fn serde_fn(write: impl FnOnce(&mut ObjectWriter) -> Result<(), Error>) -> Result<(), Error> {
-        write(&mut ObjectWriter { sink: Sink::Text(TextSink::default()), is_key: false })
+        write(&mut ObjectWriter {
+            sink: Sink::Text(TextSink::default()),
+            is_key: false,
+            key_of_text: None,
+        })
     }
 
     fn tree() -> impl Strategy<Value = Value> {
@@ -635,6 +658,16 @@ mod tests {
         let tree: Value = serde_json::from_str(fields).unwrap();
         assert_eq!(written(&object(json!(fields))), object(tree.clone()));
         assert_eq!(written(&object(tree.clone())), object(tree));
+    }
+
+    #[test]
+    fn a_pull_secret_without_a_name_has_none_in_its_text() {
+        let secrets = json!([{"name": ""}, {"name": "a]"}, {"name": ""}]);
+        let spec = json!({"containers": [], "imagePullSecrets": secrets});
+        let pod: Pod = serde_json::from_value(json!({"spec": spec.clone()})).unwrap();
+        let written: Value = serde_json::from_slice(&pod.to_json()).unwrap();
+        assert_eq!(written["spec"]["imagePullSecrets"], json!([{}, {"name": "a]"}, {}]));
+        assert_eq!(pod.to_value()["spec"], spec, "it is a key of the list in the tree");
     }
 
     #[test]

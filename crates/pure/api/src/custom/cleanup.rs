@@ -54,7 +54,7 @@ pub(crate) fn after_mark(
 /// object: those that are left cost a removal nothing, and none that cannot be read fails it.
 pub(crate) fn after_removals(call: &ApiCall<'_>) -> Result<Vec<PendingWrite>, ApiError> {
     match call.entry.origin {
-        KindOrigin::Definition(_) => {}
+        KindOrigin::Definition => {}
         KindOrigin::BuiltIn => return Ok(Vec::new()),
     }
     let (api, now) = (call.api, call.request.now);

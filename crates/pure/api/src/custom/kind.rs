@@ -11,7 +11,6 @@ use rekindle_types::definition::is_established;
 
 use super::version::{DefinedVersions, VersionCodec};
 use super::{columns, definitions_entry};
-use crate::registry::erased::DefinedKind;
 use crate::registry::resource::MetadataChecks;
 use crate::registry::{KindEntry, KindOrigin, NameRule, ResourceScope, Subresource};
 use crate::shared::ApiShared;
@@ -173,7 +172,8 @@ impl CustomKind {
             columns: columns::of_version(version).into(),
             selectable_fields: selectable.collect(),
             spec_annotation: None,
-            origin: KindOrigin::Definition(DefinedKind { deprecation }),
+            origin: KindOrigin::Definition,
+            deprecation: deprecation.map(Cow::Owned),
             codec: Arc::new(codec),
             home: None,
             api_version: api_version.into(),

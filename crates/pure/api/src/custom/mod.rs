@@ -169,7 +169,7 @@ impl CustomKinds {
     ) -> Result<Option<RwLockReadGuard<'_, ()>>, ApiError> {
         match call.entry.origin {
             KindOrigin::BuiltIn => return Ok(None),
-            KindOrigin::Definition(_) => {}
+            KindOrigin::Definition => {}
         }
         let guard = self.creation.read().unwrap_or_else(PoisonError::into_inner);
         let key = key_of_definition(&call.entry.plural, &call.entry.group);

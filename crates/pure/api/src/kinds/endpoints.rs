@@ -19,6 +19,8 @@ impl ApiKind for Endpoints {
         scope: ResourceScope::Namespaced,
     };
     const CREATES_ON_UPDATE: bool = true;
+    const DEPRECATION: Option<&'static str> =
+        Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice");
     const COLUMNS: &'static [TableColumn] =
         &[NAME, column("Endpoints", "string", "The addresses and ports behind the service."), AGE];
 

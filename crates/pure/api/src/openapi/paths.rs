@@ -160,7 +160,7 @@ impl<'a> PathResource<'a> {
         patch_parameters.push(parameters::force());
         let strategic = match self.entry.origin {
             KindOrigin::BuiltIn => Some(STRATEGIC_MERGE_PATCH),
-            KindOrigin::Definition(_) => None,
+            KindOrigin::Definition => None,
         };
         let patch_content: Map<String, Value> = PATCH_TYPES
             .into_iter()

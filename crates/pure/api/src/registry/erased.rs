@@ -154,8 +154,7 @@ impl<K: ApiKind> AnyObject for K {
         ApiKind::row(self, now)
     }
     fn to_json(&self) -> Vec<u8> {
-        let text = without_empty_secret_names(ObjectJson::to_json(self));
-        with_nulls(text, &self.nulls())
+        with_nulls(ObjectJson::to_json(self), &self.nulls())
     }
     fn to_value(&self) -> Value {
         ObjectJson::to_value(self)
@@ -192,25 +191,6 @@ impl<K: ApiKind> AnyObject for K {
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
         self
     }
-}
-
-/// Without the names of pull secrets that are empty: Go prints none, and no check refuses them.
-fn without_empty_secret_names(text: Vec<u8>) -> Vec<u8> {
-    const LIST: &[u8] = b"\"imagePullSecrets\":[";
-    const NAMELESS: &[u8] = b"{\"name\":\"\"}";
-    let find = |text: &[u8], part: &[u8]| text.windows(part.len()).position(|at| at == part);
-    let Some(start) = find(&text, LIST).map(|at| at + LIST.len()) else { return text };
-    let end = find(&text[start..], b"]").map_or(text.len(), |at| start + at);
-    let mut kept = text[..start].to_vec();
-    let mut rest = &text[start..end];
-    while let Some(at) = find(rest, NAMELESS) {
-        kept.extend_from_slice(&rest[..at]);
-        kept.extend_from_slice(b"{}");
-        rest = &rest[at + NAMELESS.len()..];
-    }
-    kept.extend_from_slice(rest);
-    kept.extend_from_slice(&text[end..]);
-    kept
 }
 
 /// The text of an object with these fields, which it lacks.
@@ -316,6 +296,8 @@ pub struct KindEntry {
     pub spec_annotation: Option<&'static str>,
     /// Who describes it.
     pub origin: KindOrigin,
+    /// For Warning headers, of a version that is deprecated.
+    pub deprecation: Option<Cow<'static, str>>,
     /// How its objects are read.
     pub codec: Arc<dyn KindCodec>,
     /// The entry in which its objects are stored, if that is another one.
@@ -323,19 +305,12 @@ pub struct KindEntry {
 }
 
 /// Who describes a kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KindOrigin {
     /// This program: its objects are Rust types.
     BuiltIn,
     /// A CustomResourceDefinition.
-    Definition(DefinedKind),
-}
-
-/// What a definition says of a kind beside its objects.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DefinedKind {
-    /// For Warning headers, of a version that is deprecated.
-    pub deprecation: Option<String>,
+    Definition,
 }
 
 /// An object as read, with what the kind does not know.
@@ -378,19 +353,9 @@ impl KindEntry {
             selectable_fields: names(K::SELECTABLE_FIELDS),
             spec_annotation: K::SPEC_ANNOTATION,
             origin: KindOrigin::BuiltIn,
+            deprecation: K::DEPRECATION.map(Cow::Borrowed),
             codec: Arc::new(TypeCodec::<K>(PhantomData)),
             home: None,
-        }
-    }
-
-    /// The warning for who uses it in a version that is deprecated.
-    pub fn deprecation(&self) -> Option<&str> {
-        match &self.origin {
-            KindOrigin::BuiltIn if self.api_version == "v1" && self.kind == "Endpoints" => {
-                Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
-            }
-            KindOrigin::BuiltIn => None,
-            KindOrigin::Definition(kind) => kind.deprecation.as_deref(),
         }
     }
 

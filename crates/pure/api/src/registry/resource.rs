@@ -43,6 +43,8 @@ pub trait ApiKind:
     const CREATES_ON_UPDATE: bool = false;
     /// Whether field selectors may ask for `metadata.namespace`; upstream also where there is none.
     const HAS_NAMESPACE_SELECTOR: bool = true;
+    /// The warning for who uses it, if its version is deprecated.
+    const DEPRECATION: Option<&'static str> = None;
     /// Whether a replacement must say which version it replaces, as upstream for some kinds.
     const NEEDS_VERSION_ON_UPDATE: bool = false;
     /// How the names of its finalizers must look.

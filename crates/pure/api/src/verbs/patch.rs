@@ -125,7 +125,7 @@ fn create_applied(call: &ApiCall<'_>, config: &AppliedConfig) -> Result<RequestO
 fn read(call: &ApiCall<'_>) -> Result<Patch, ApiError> {
     match call.entry.origin {
         KindOrigin::BuiltIn => Patch::read(&call.request.content_type, &call.request.body),
-        KindOrigin::Definition(_) => {
+        KindOrigin::Definition => {
             Patch::read_for_custom(&call.request.content_type, &call.request.body)
         }
     }
