@@ -1,4 +1,4 @@
-//! Watches of the API whose code is compiled once, and not for each kind.
+//! Watches of the API. Their code is compiled once, and not for each kind.
 //!
 //! kube's watcher is generic. Each crate that watches a kind compiles the list, the watch and the
 //! reader of that kind again. Here only [`ObjectText`] goes through kube; what it says is read by

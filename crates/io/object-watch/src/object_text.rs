@@ -1,4 +1,4 @@
-//! Objects of any kind from watches and lists: one type for the kube crate, whose code is compiled
+//! Objects of any kind from watches and lists: one type for the kube crate, as its code is compiled
 //! again for each type, and read by kind.
 
 use std::borrow::Cow;

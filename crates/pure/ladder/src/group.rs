@@ -105,7 +105,7 @@ pub(crate) fn observe_members(
     members.collect()
 }
 
-/// Takes back how far containers were accounted for whose failure is answered later.
+/// Takes back how far those containers were accounted for that have a failure to be answered later.
 pub(crate) fn leave_unanswered(
     draft: &mut DecisionDraft,
     before: Option<&[LedgerMember]>,

@@ -46,7 +46,7 @@ impl<'t> JsonTokens<'t> {
     }
 }
 
-/// A value: one of a tree, or the one whose tokens come first.
+/// A value: one of a tree, or one of tokens, which come first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum JsonNode<'v> {
     Tree(&'v Value),

@@ -14,13 +14,13 @@ use serde_json::{Error, Number};
 
 use crate::json_node::{JsonFields, JsonItems, JsonNode, JsonShape};
 
-/// Unknown fields that are told of one body, as upstream (`sigs.k8s.io/json`).
+/// Unknown fields that are named of one body, as upstream (`sigs.k8s.io/json`).
 const UNKNOWN_FIELDS_MAX: usize = 100;
 
-/// Bytes of a path that is told. A longer one loses its beginning.
+/// Bytes of a path that is named. A longer one loses its beginning.
 const PATH_BYTES_MAX: usize = 512;
 
-/// A field whose value has the wrong type.
+/// A field with a value of the wrong type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {problem}")]
 pub struct DecodeError {
@@ -384,12 +384,12 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_unknown_fields_are_told_by_short_paths() {
+    fn a_hundred_unknown_fields_are_named_by_short_paths() {
         let unknown: Map<String, Value> =
             (0..1_000).map(|n| (format!("{}{n}", "x".repeat(1_000)), Value::Null)).collect();
-        let (_, told) = Pod::from_value_strictly(&json!({"spec": unknown})).unwrap();
-        assert_eq!(told.len(), UNKNOWN_FIELDS_MAX);
-        assert!(told.iter().all(|path| path.len() == PATH_BYTES_MAX));
+        let (_, unknown_fields) = Pod::from_value_strictly(&json!({"spec": unknown})).unwrap();
+        assert_eq!(unknown_fields.len(), UNKNOWN_FIELDS_MAX);
+        assert!(unknown_fields.iter().all(|path| path.len() == PATH_BYTES_MAX));
     }
 
     #[test]
