@@ -105,6 +105,7 @@ impl EventReading {
             | event::FAILED_WITHDRAW_ENDPOINTS
             | event::FAILED_OPEN_PORT
             | event::FAILED_WRITE_RULES
+            | event::PORT_CONFLICT
             | event::INSPECT_FAILED
             | event::ERR_IMAGE_NEVER_PULL
             | event::INVALID_ENVIRONMENT_VARIABLE_NAMES

@@ -39,6 +39,7 @@ pub mod event {
         FAILED_WITHDRAW_ENDPOINTS = "FailedWithdrawEndpoints";
         FAILED_OPEN_PORT = "FailedOpenPort";
         FAILED_WRITE_RULES = "FailedWriteRules";
+        PORT_CONFLICT = "PortConflict";
         FAILED_SYNC = "FailedSync";
         FAILED_TO_RETRIEVE_IMAGE_PULL_SECRET = "FailedToRetrieveImagePullSecret";
         DNS_CONFIG_FORMING = "DNSConfigForming";

@@ -8,9 +8,6 @@ use rekindle_types::{EventSeverity, PodRef};
 
 use crate::pods::EventRecorder;
 
-/// Two want one port: the reason that load balancers have for it, too.
-const PORT_CONFLICT: &str = "PortConflict";
-
 /// A port of the machine that the Service wants is another's.
 pub(super) fn report_closed_port(
     recorder: &EventRecorder,
@@ -38,7 +35,7 @@ pub(super) fn report_shadowed_port(
         "Node port {number}/{protocol} is another process's, too ({why}): its clients reach the Service now; free the port, or give the Service another one"
     );
     let about = reference_to(service);
-    recorder.record(about, EventSeverity::Warning, PORT_CONFLICT, message);
+    recorder.record(about, EventSeverity::Warning, event::PORT_CONFLICT, message);
 }
 
 /// A pod that runs goes on without ports that are another's.

@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, NodeAddress, Service};
+use rekindle_types::reasons::event;
 use rekindle_types::{EventSeverity, IpFamily, load_balancer};
 use serde_json::json;
 
@@ -76,7 +77,7 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName) -> WritePlan 
             let text = format!(
                 "Port {port} of the machine belongs to the load balancer {rival}; give one of them another port"
             );
-            plan.notes.push(note(service, EventSeverity::Warning, "PortConflict", text));
+            plan.notes.push(note(service, EventSeverity::Warning, event::PORT_CONFLICT, text));
             Vec::new()
         }
         None => node_addresses(view, service),
