@@ -45,15 +45,10 @@ impl ClusterGuard {
         let follow = async move {
             let config = watcher::Config::default().fields(&only);
             let mut events = watcher(api, config).default_backoff().boxed();
+            let mut watched = WatchedBinding { own, listed: None };
             while let Some(event) = events.next().await {
                 match event {
-                    Ok(Event::Apply(binding) | Event::InitApply(binding)) => {
-                        sender.send_replace(other_namespace(&binding, &own));
-                    }
-                    Ok(Event::Delete(_)) => {
-                        sender.send_replace(None);
-                    }
-                    Ok(Event::Init | Event::InitDone) => {}
+                    Ok(event) => watched.follow(event, &sender),
                     Err(error) => {
                         tracing::warn!(%error, "failed to watch ClusterRoleBinding {BINDING}")
                     }
@@ -87,6 +82,27 @@ impl ClusterGuard {
     }
 }
 
+/// What a watch of the binding has shown.
+struct WatchedBinding {
+    /// The operator's own namespace.
+    own: String,
+    /// Of the list that is being read: the binding may have gone before it began.
+    listed: Option<String>,
+}
+
+impl WatchedBinding {
+    fn follow(&mut self, event: Event<ClusterRoleBinding>, other: &watch::Sender<Option<String>>) {
+        let other_namespace = |binding| other_namespace(&binding, &self.own);
+        match event {
+            Event::Init => self.listed = None,
+            Event::InitApply(binding) => self.listed = other_namespace(binding),
+            Event::InitDone => drop(other.send_replace(self.listed.take())),
+            Event::Apply(binding) => drop(other.send_replace(other_namespace(binding))),
+            Event::Delete(_) => drop(other.send_replace(None)),
+        }
+    }
+}
+
 fn why(namespace: &str) -> String {
     format!(
         "the operator of namespace {namespace} acts in this cluster, as ClusterRoleBinding {BINDING} says: this one does nothing"
@@ -105,6 +121,13 @@ fn other_namespace(binding: &ClusterRoleBinding, own: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn binding(subjects: &str) -> ClusterRoleBinding {
+        let text = format!(
+            r#"{{"metadata": {{}}, "roleRef": {{"apiGroup": "", "kind": "", "name": ""}}, "subjects": {subjects}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
     #[test]
     fn the_account_that_is_bound_says_which_operator_acts() {
         for (subjects, expected) in [
@@ -113,11 +136,28 @@ mod tests {
             (r#"[{"kind": "User", "name": "ana"}]"#, None),
             ("[]", None),
         ] {
-            let text = format!(
-                r#"{{"metadata": {{}}, "roleRef": {{"apiGroup": "", "kind": "", "name": ""}}, "subjects": {subjects}}}"#
-            );
-            let binding = serde_json::from_str(&text).unwrap();
-            assert_eq!(other_namespace(&binding, "own").as_deref(), expected, "{subjects}");
+            let found = other_namespace(&binding(subjects), "own");
+            assert_eq!(found.as_deref(), expected, "{subjects}");
+        }
+    }
+
+    #[test]
+    fn a_binding_that_goes_between_two_watches_is_gone() {
+        let tools =
+            || binding(r#"[{"kind": "ServiceAccount", "name": "a", "namespace": "tools"}]"#);
+        let (sender, other) = watch::channel(None);
+        let mut watched = WatchedBinding { own: "own".to_owned(), listed: None };
+        for (event, expected) in [
+            (Event::Init, None),
+            (Event::InitApply(tools()), None),
+            (Event::InitDone, Some("tools")),
+            (Event::Init, Some("tools")),
+            (Event::InitDone, None),
+            (Event::Apply(tools()), Some("tools")),
+            (Event::Delete(tools()), None),
+        ] {
+            watched.follow(event, &sender);
+            assert_eq!(other.borrow().as_deref(), expected);
         }
     }
 }
