@@ -195,6 +195,16 @@ impl Engine {
         text(&output.stderr)
     }
 
+    /// Runs a command in a pod for which its container ends. The command may be killed with the
+    /// container before it has ended by itself.
+    #[track_caller]
+    pub fn exec_and_end(&self, arguments: &[&str]) {
+        let arguments = [&["exec"][..], arguments].concat();
+        let output = self.try_kubectl(&arguments, "");
+        let was_killed = text(&output.stderr).contains("exit code 137");
+        assert!(output.status.success() || was_killed, "kubectl {arguments:?}: {output:?}");
+    }
+
     /// Runs kubectl however it ends.
     pub fn try_kubectl(&self, arguments: &[&str], input: &str) -> Output {
         let mut child = self

@@ -105,9 +105,7 @@ fn logs_are_followed_to_their_end(engine: &Engine) {
     );
     let mut lines = follow.lines().map(Result::unwrap);
     assert_eq!(lines.next().as_deref(), Some("first"));
-    // the container ends with this, and may end the command before it has ended by itself
-    let touch = ["exec", "far", "-c", "main", "--", "touch", "/tmp/rekindle-end"];
-    engine.try_kubectl(&touch, "");
+    engine.exec_and_end(&["far", "-c", "main", "--", "touch", "/tmp/rekindle-end"]);
     assert_eq!(lines.next().as_deref(), Some("last"));
     assert_eq!(lines.next(), None);
     assert!(follow.0.wait().unwrap().success());

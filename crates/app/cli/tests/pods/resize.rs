@@ -385,7 +385,7 @@ spec:
     engine.apply(pods);
     engine.wait_ready("other");
     engine.wait_ready("bomb");
-    engine.kubectl(&["exec", "bomb", "-c", "main", "--", "touch", "/told/to"]);
+    engine.exec_and_end(&["bomb", "-c", "main", "--", "touch", "/told/to"]);
     engine.wait_for("pod/bomb", ".status.containerStatuses[0].lastState.terminated.exitCode", "2");
     let logs = engine.kubectl(&["logs", "bomb", "-c", "main", "--previous"]);
     let refused = ["Cannot fork", "Resource temporarily unavailable"];

@@ -54,7 +54,7 @@ fn trainers(engine: &Engine, stops_after: [u32; 3], rungs: &str) {
     let pods = NAMES.iter().zip(stops_after).map(|(name, seconds)| trainer(name, seconds));
     engine.apply(&pods.collect::<String>());
     NAMES.iter().for_each(|name| engine.wait_ready(name));
-    engine.kubectl(&["exec", "second", "--", "touch", "/work/poison"]);
+    engine.exec_and_end(&["second", "--", "touch", "/work/poison"]);
 }
 
 /// The requests of the ladder: those with a selector.
@@ -190,7 +190,7 @@ fn one_pod_of_a_deployment_fails_and_all_are_replaced_by_one_request() {
     let before = uids();
     assert_eq!(before.len(), 3);
     let victim = engine.items("pods")[0]["metadata"]["name"].as_str().unwrap().to_owned();
-    engine.kubectl(&["exec", &victim, "--", "touch", "/work/poison"]);
+    engine.exec_and_end(&[&victim, "--", "touch", "/work/poison"]);
     let asked = engine.until(&["podrestarts"], |restarts| {
         let mut all = restarts.values();
         all.any(|restart| {
