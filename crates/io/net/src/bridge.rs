@@ -82,11 +82,12 @@ pub(crate) async fn ensure(
         up = up.address(mac.to_vec());
     }
     handle.link().change(up.build()).execute().await.map_err(failed("set up bridge"))?;
-    let second = second.map(|(gateway, subnet)| (IpAddr::V6(gateway), subnet.prefix_len()));
-    for (gateway, prefix) in [(IpAddr::V4(gateway), subnet.prefix_len())].into_iter().chain(second)
-    {
-        let added = handle.address().add(index, gateway, prefix).replace().execute().await;
-        added.map_err(failed("give the gateway address to bridge"))?;
+    let give = |gateway: IpAddr, prefix| handle.address().add(index, gateway, prefix).replace();
+    let first = give(gateway.into(), subnet.prefix_len());
+    let second =
+        second.map(|(gateway, subnet)| ipv6::at_once(give(gateway.into(), subnet.prefix_len())));
+    for address in [first].into_iter().chain(second) {
+        address.execute().await.map_err(failed("give the gateway address to bridge"))?;
     }
     Ok(Bridge { index, mac })
 }

@@ -8,6 +8,9 @@
 
 use std::io::ErrorKind;
 
+use rtnetlink::AddressAddRequest;
+use rtnetlink::packet_route::address::AddressHeaderFlags;
+
 use crate::error::NetError;
 use crate::sysctl;
 
@@ -49,6 +52,14 @@ pub(crate) fn enable_on(interface: &str) -> Result<(), NetError> {
 /// The same on every interface that the calling thread's namespace gets from now on.
 pub(crate) fn enable_on_new_interfaces() -> Result<(), NetError> {
     enable_on("default")
+}
+
+/// Gives the address in a state in which sockets can be bound to it at once. Otherwise the kernel
+/// has it as tentative until a worker of its own has found that there is no test for duplicates to
+/// do, and binding fails until then (EADDRNOTAVAIL).
+pub(crate) fn at_once(mut request: AddressAddRequest) -> AddressAddRequest {
+    request.message_mut().header.flags |= AddressHeaderFlags::Nodad;
+    request
 }
 
 /// Refuses a machine on which pods cannot have second addresses.

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::bridge_port::BridgePort;
 use crate::embedding_prefix::EmbeddingPrefix;
 use crate::error::NetError;
+use crate::ipv6;
 use crate::links::{EEXIST, ENODEV, errno, index_of, mac_of, netlink};
 use crate::netns::NetNs;
 use crate::share::BridgeShare;
@@ -229,6 +230,7 @@ async fn configure_ipv6(
     let failed = |operation| move |source| netlink(operation, plug.host_name, source);
     let [own, gateway] = [plug.address, plug.gateway].map(|first| prefix.address(first));
     let address = inside.address().add(eth0, own.into(), HOST_PREFIX_OF_IPV6).replace();
+    let address = ipv6::at_once(address);
     let neighbour = inside
         .neighbours()
         .add(eth0, gateway.into())
