@@ -97,6 +97,9 @@ pub enum Command {
     /// The process of a further node's agent
     #[command(hide = true)]
     NodeAgent(NodeAgent),
+    /// The process that answers cluster DNS
+    #[command(hide = true)]
+    ClusterDns(ClusterDnsProcess),
     /// The built-in demo app: it serves, waits, or misbehaves on demand
     #[command(subcommand)]
     Demo(rekindle_demo::Demo),
@@ -607,6 +610,15 @@ pub struct NodeRemove {
 pub struct NodeAgent {
     /// The node's folder
     pub folder: PathBuf,
+}
+
+/// The hidden command that the process of cluster DNS is started with.
+#[derive(Args, Clone, Debug)]
+pub struct ClusterDnsProcess {
+    /// Where the engine reaches it
+    pub socket: PathBuf,
+    /// What it serves, as JSON
+    pub settings: String,
 }
 
 /// Shorter than this a busy machine would be taken for a dead one.

@@ -81,6 +81,16 @@ impl BackgroundProcess {
     }
 }
 
+/// Waits for the process's end in the background, and logs how it came.
+pub fn reap(what: String, mut child: Child) -> anyhow::Result<()> {
+    let wait = move || match child.wait() {
+        Ok(status) => tracing::info!(process = what, %status, "a process of ours ended"),
+        Err(error) => tracing::warn!(process = what, %error, "failed to wait for a process"),
+    };
+    let thread = std::thread::Builder::new().name("reaper".to_owned()).spawn(wait);
+    thread.map(drop).context("start the thread that waits for a process")
+}
+
 /// The line on which a process reports to whoever started it.
 pub struct ParentReport(UnixStream);
 

@@ -62,6 +62,7 @@ fn main() -> ExitCode {
         Command::Agent(agent) => commands::agent::run(&agent),
         Command::Report(report) => commands::report::run(&report),
         Command::NodeAgent(agent) => nodes::agent::run(&agent),
+        Command::ClusterDns(process) => engine::cluster_dns::run(&process),
         Command::Demo(demo) => rekindle_demo::run(demo).map(ExitCode::from).map_err(Into::into),
     };
     result.unwrap_or_else(|error| {

@@ -3,6 +3,9 @@
 use std::fs;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities, set_no_new_privs,
+};
 
 /// The kubelet's own score (`--oom-score-adj`): when memory is short, pods end before what looks
 /// after them. Shims have one more, and containers what their QoS class says (`shim::set_up`,
@@ -19,6 +22,16 @@ pub fn take() {
         tracing::info!(%error, "failed to lower oom_score_adj: it takes CAP_SYS_RESOURCE");
     }
     raise_open_files();
+}
+
+/// Gives up all that root may do and others may not, for good. To be called by the only thread of a
+/// process. Files that root owns can be opened all the same.
+pub fn drop_capabilities() -> rustix::io::Result<()> {
+    set_no_new_privs(true)?;
+    clear_ambient_capability_set()?;
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    set_capabilities(None, sets)
 }
 
 fn raise_open_files() {

@@ -297,7 +297,7 @@ impl Drop for Engine {
         }
         let ended = shims::end(self.data_dir());
         if ended > 0 {
-            eprintln!("{ended} shims had to be killed");
+            eprintln!("{ended} shims or processes of cluster DNS had to be killed");
         }
         if !down.status.success() && !std::thread::panicking() {
             panic!("rekindle down: {}{}", text(&down.stdout), text(&down.stderr));

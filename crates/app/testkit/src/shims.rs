@@ -1,5 +1,5 @@
-//! Shims that a test has left: found by the files of its folder that they hold, and ended by their
-//! pids.
+//! Shims that a test has left, and processes of cluster DNS: found by the files of its folder that
+//! they hold, and ended by their pids.
 
 use std::fs;
 use std::path::Path;
@@ -27,8 +27,8 @@ pub(crate) fn end_of_containerd(socket: &Path) {
     }
 }
 
-/// Ends the shims that hold a file beneath this folder, and answers how many there were. To be
-/// called before the folder goes: a shim without its folder belongs to no engine, and stays.
+/// Ends those that hold a file beneath this folder, and answers how many there were. To be called
+/// before the folder goes: a shim without its folder belongs to no engine, and stays.
 pub fn end(folder: &Path) -> usize {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids =
@@ -44,9 +44,10 @@ fn is_ended(pid: Pid, folder: &Path) -> bool {
 
 fn holds_a_file(pid: Pid, folder: &Path) -> bool {
     let process = format!("/proc/{}", pid.as_raw_nonzero());
-    let is_shim = fs::read_to_string(format!("{process}/cmdline"))
-        .is_ok_and(|arguments| arguments.starts_with("rekindle-shim"));
+    let outlives_engines = fs::read_to_string(format!("{process}/cmdline")).is_ok_and(|command| {
+        command.starts_with("rekindle-shim") || command.split('\0').nth(1) == Some("cluster-dns")
+    });
     let files = fs::read_dir(format!("{process}/fd")).into_iter().flatten().flatten();
-    is_shim && { files }
+    outlives_engines && { files }
         .any(|file| fs::read_link(file.path()).is_ok_and(|to| to.starts_with(folder)))
 }

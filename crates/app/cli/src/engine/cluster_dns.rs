@@ -1,40 +1,220 @@
-//! Cluster DNS at the bridge's address, for the pods of all nodes.
+//! Cluster DNS at the bridge's address, for the pods of all nodes: a process of its own, which the
+//! engine starts, tells what there is, and starts again if it ends. It goes on while no engine runs.
 
 use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
 
+use anyhow::Context;
 use kube::Client;
 use rekindle_net::BridgeNetwork;
-use rekindle_node::{ClusterDns, NodeSettings, RESOLV_CONF, ServiceNames};
+use rekindle_net::dns::{self, DnsLine, DnsProcessIdentity, DnsServer, DnsSettings};
+use rekindle_node::{NodeSettings, RESOLV_CONF, ServiceNames, dns_settings, feed_names};
 use rekindle_types::causes;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
 
-/// Serves until `stop` resolves, and answers where. A machine on which something else has the port
-/// does without: pods use the node's resolvers, and are told.
-pub async fn start(
-    network: &BridgeNetwork,
-    settings: &NodeSettings,
-    client: Client,
-    names: ServiceNames,
-    stop: impl Future<Output = ()> + Send + 'static,
-) -> Option<Ipv4Addr> {
-    let resolv_conf = settings.resolv_conf.clone().unwrap_or_else(|| RESOLV_CONF.into());
-    let subnets = (network.subnet(), network.ipv6_subnet());
-    match ClusterDns::open(network.gateway(), subnets, resolv_conf).await {
-        Ok(dns) => {
-            let address = dns.address();
-            tokio::spawn(async move {
-                tokio::select! {
-                    () = stop => {}
-                    () = dns.serve(client, names) => tracing::error!("failed to keep cluster DNS running: its server ended"),
-                }
-            });
-            Some(address)
-        }
-        Err(error) => {
-            tracing::warn!(
-                error = causes(&error),
-                "failed to start cluster DNS: new pods use the node's resolvers and cannot resolve Services"
-            );
-            None
+use super::data_dir::DataDir;
+use crate::args::ClusterDnsProcess;
+use crate::background::{self, ParentReport};
+use crate::footprint;
+use crate::process_limits;
+use crate::unix_socket;
+
+/// In the folder for sockets.
+const SOCKET: &str = "cluster-dns.sock";
+/// In the data directory.
+const LOG: &str = "cluster-dns.log";
+const PROCESS: &str = "process of cluster DNS";
+/// From one start of the process to the next, at least.
+const START_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// How the process is reached and started.
+struct Launch {
+    socket: PathBuf,
+    log: PathBuf,
+    identity: DnsProcessIdentity,
+}
+
+/// The process that answers, and who tells it what there is.
+pub struct ClusterDns {
+    /// Where it answers, if it does.
+    pub address: Option<Ipv4Addr>,
+    keeper: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+}
+
+impl ClusterDns {
+    /// Answers from now on. A machine on which something else has the port does without: pods use
+    /// the node's resolvers, and are told.
+    pub async fn start(
+        network: &BridgeNetwork,
+        (settings, data_dir): (&NodeSettings, &DataDir),
+        client: Client,
+        names: ServiceNames,
+    ) -> Self {
+        let started = async {
+            let launch = Launch::of(network, settings, data_dir)?;
+            let line = launch.connect().await?;
+            anyhow::Ok((launch, line))
+        };
+        match started.await {
+            Ok((launch, line)) => {
+                let (stop, stopped) = oneshot::channel();
+                let keep = async move { launch.keep(line, client, names, stopped).await };
+                let keeper = Some((stop, tokio::spawn(keep)));
+                Self { address: Some(network.gateway()), keeper }
+            }
+            Err(error) => {
+                tracing::warn!(
+                    error = causes(&*error),
+                    "failed to start cluster DNS: new pods use the node's resolvers and cannot resolve Services"
+                );
+                Self { address: None, keeper: None }
+            }
         }
     }
+
+    /// Tells the process nothing more. It goes on, for pods that run on.
+    pub async fn stop(&mut self) {
+        if let Some((stop, keeper)) = self.keeper.take() {
+            // Not aborted: a process that is being started is not to be forgotten.
+            drop(stop);
+            // The panic hook tells of a failure.
+            drop(keeper.await);
+        }
+    }
+
+    /// Ends the process, with the last pods.
+    pub async fn remove(mut self, data_dir: &DataDir) {
+        self.stop().await;
+        if let Err(error) = end(data_dir).await {
+            tracing::warn!("failed to end cluster DNS: {error:#}");
+        }
+    }
+}
+
+/// Ends the process that an engine left. None is success.
+///
+/// # Errors
+/// When it cannot be ended, or its socket cannot be removed.
+pub async fn end(data_dir: &DataDir) -> anyhow::Result<()> {
+    let socket = data_dir.run_dir()?.join(SOCKET);
+    let process = DnsLine::connect(&socket).await.context("find the process of cluster DNS")?;
+    if let Some(line) = process {
+        line.end_process().await.context("end the process of cluster DNS")?;
+    }
+    unix_socket::remove(&socket)
+}
+
+impl Launch {
+    fn of(
+        network: &BridgeNetwork,
+        settings: &NodeSettings,
+        data_dir: &DataDir,
+    ) -> anyhow::Result<Self> {
+        let resolv_conf = settings.resolv_conf.clone().unwrap_or_else(|| RESOLV_CONF.into());
+        let subnets = (network.subnet(), network.ipv6_subnet());
+        let settings = dns_settings(network.gateway(), subnets, resolv_conf);
+        Ok(Self {
+            socket: data_dir.run_dir()?.join(SOCKET),
+            log: data_dir.join(LOG),
+            identity: DnsProcessIdentity { program: background::fingerprint()?, settings },
+        })
+    }
+
+    /// To the process that is there, or to one that takes its place.
+    async fn connect(&self) -> anyhow::Result<DnsLine> {
+        match DnsLine::connect(&self.socket).await {
+            Ok(Some(line)) if *line.identity() == self.identity => return Ok(line),
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(%error, "failed to talk to the process of cluster DNS: another takes its place");
+            }
+        }
+        let mut command = background::this_program()?;
+        let settings = serde_json::to_string(&self.identity.settings)?;
+        command.arg("cluster-dns").arg(&self.socket).arg(settings);
+        let started = background::start(PROCESS, command, &self.log)?;
+        let child = tokio::task::spawn_blocking(move || started.wait()).await??;
+        background::reap(PROCESS.to_owned(), child)?;
+        let line = DnsLine::connect(&self.socket).await.context("connect to cluster DNS")?;
+        line.context("the process of cluster DNS ended at once")
+    }
+
+    /// Says to the process what there is, and starts it again whenever it ends, until `stopped`
+    /// resolves.
+    async fn keep(
+        &self,
+        mut line: DnsLine,
+        client: Client,
+        names: ServiceNames,
+        mut stopped: oneshot::Receiver<()>,
+    ) {
+        loop {
+            let mut next_start = Instant::now() + START_AGAIN_AFTER;
+            let ended = tokio::select! {
+                _ = &mut stopped => return,
+                ended = feed_names(&mut line, client.clone(), names) => ended,
+            };
+            tracing::warn!(
+                error = ended.err().map(tracing::field::display),
+                "the process of cluster DNS ended: it is started again"
+            );
+            line = loop {
+                tokio::select! {
+                    _ = &mut stopped => return,
+                    () = sleep_until(next_start) => {}
+                }
+                match self.connect().await {
+                    Ok(line) => break line,
+                    Err(error) => tracing::warn!(
+                        error = causes(&*error),
+                        "failed to start cluster DNS again: names do not resolve until it starts"
+                    ),
+                }
+                next_start = Instant::now() + START_AGAIN_AFTER;
+            };
+        }
+    }
+}
+
+/// The process: serves names until it is ended.
+pub fn run(args: &ClusterDnsProcess) -> anyhow::Result<ExitCode> {
+    background::init_log("info");
+    let report = ParentReport::take()?;
+    process_limits::take();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("start the event loop")?;
+    runtime.block_on(async {
+        let opened = async {
+            let server = open(&args.socket, serde_json::from_str(&args.settings)?).await?;
+            let listener = unix_socket::listen(&args.socket)?;
+            // What comes next are messages from pods.
+            process_limits::drop_capabilities().context("give up the rights of root")?;
+            Ok((server, listener, background::fingerprint()?))
+        };
+        let (server, listener, program) = match opened.await {
+            Ok(opened) => opened,
+            Err(error) => {
+                report.failed(&error);
+                return Err(error);
+            }
+        };
+        report.ready();
+        footprint::shrink_after_start();
+        let never = dns::serve_process(server, program, listener).await;
+        match never.context("serve cluster DNS")? {}
+    })
+}
+
+/// Begins to listen, in the place of the process that may be there.
+async fn open(socket: &Path, settings: DnsSettings) -> anyhow::Result<DnsServer> {
+    Ok(match DnsLine::connect(socket).await? {
+        Some(before) => before.take_over(settings).await?,
+        None => DnsServer::open(settings).await?,
+    })
 }

@@ -32,7 +32,7 @@ pub fn common_of(
         first_node: settings.node_name.clone(),
         api_of_the_node: own.api.of_the_node,
         api_of_pods: own.api.of_pods,
-        cluster_dns: own.cluster_dns,
+        cluster_dns: own.cluster_dns.address,
         bridge: settings.bridge.clone(),
         subnet: own.network.subnet(),
         ipv6_pods: own.network.ipv6_prefix(),

@@ -20,7 +20,7 @@ mod api_threads;
 mod audit_log;
 mod audit_webhook;
 mod auto_nodes;
-mod cluster_dns;
+pub mod cluster_dns;
 pub mod data_dir;
 mod deciding;
 pub mod encryption;
@@ -169,11 +169,20 @@ impl Engine {
         self.serving.api.front.api().close_to_leaders();
         self.deciding.stop().await;
         let further = end_all(&self.further, ending, &self.client, self.serving.api.clock);
-        let OwnNode { handle, network, runtime, mut rules, mut policies, pod_server, .. } =
-            self.own;
+        let OwnNode {
+            handle,
+            network,
+            runtime,
+            mut cluster_dns,
+            mut rules,
+            mut policies,
+            pod_server,
+            ..
+        } = self.own;
         tokio::join!(handle.stop(ending), further);
         match ending {
             AgentStopMode::EndPods => {
+                cluster_dns.remove(&self.data_dir).await;
                 rules.remove().await;
                 policies.remove().await;
                 node::take_away(network, &runtime).await;
@@ -182,6 +191,7 @@ impl Engine {
                 }
             }
             AgentStopMode::LeavePods => {
+                cluster_dns.stop().await;
                 rules.stop().await;
                 policies.stop().await;
             }

@@ -2,7 +2,6 @@
 //! runtime and the agent.
 
 use std::convert::Infallible;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -11,11 +10,12 @@ use rekindle_node::{ApiAddresses, NodeHandle, NodeSettings, ServiceNames};
 use rekindle_runtime::embedded::EmbeddedRuntime;
 use tokio::task::JoinHandle;
 
+use super::cluster_dns::ClusterDns;
 use super::data_dir::DataDir;
 use super::images::EngineDir;
 use super::network::{self, NetworkUse};
 use super::network_policies::{self, PolicyWriter};
-use super::node::{ImageSources, NodePurpose, NodeService, NodeStart};
+use super::node::{self, ImageSources, NodePurpose, NodeService, NodeStart};
 use super::opened::OpenedApi;
 use super::phase::PhaseNotifier;
 use super::pod_api::PodApi;
@@ -23,7 +23,6 @@ use super::service_range::ChosenServiceRange;
 use super::service_rules::{self, RuleWriter};
 use super::serving::ServedApi;
 use super::settings::EngineSettings;
-use super::{cluster_dns, node};
 use crate::args::Up;
 
 /// The user that cluster DNS is to the API.
@@ -36,8 +35,8 @@ pub struct OwnNode {
     pub runtime: Arc<EmbeddedRuntime>,
     /// Where the API is reached.
     pub api: ApiAddresses,
-    /// Where pods ask for names, if they can.
-    pub cluster_dns: Option<Ipv4Addr>,
+    /// Where pods ask for names.
+    pub cluster_dns: ClusterDns,
     /// Writes the rules of Services.
     pub rules: RuleWriter,
     /// Writes the rules of NetworkPolicies.
@@ -65,8 +64,8 @@ impl OwnNode {
         let policies =
             PolicyWriter::start(bridge, network.ipv6_prefix(), api.client(network_policies::USER));
         let (client, names) = (api.client(CLUSTER_DNS), rules.service_names);
-        let cluster_dns =
-            cluster_dns::start(&network, &node_settings, client, names, phases.stopped()).await;
+        let dns = (&node_settings, data_dir);
+        let cluster_dns = ClusterDns::start(&network, dns, client, names).await;
         let pod_api = PodApi::open(&network, &settings.bridge, api, services, serving.address)?;
         publish(api, pod_api.addresses).await.context("publish the API to pods")?;
         let addresses = match names {
@@ -86,7 +85,7 @@ impl OwnNode {
         let service = NodeService {
             settings: node_settings,
             api: addresses,
-            cluster_dns,
+            cluster_dns: cluster_dns.address,
             routes: rules.routes.clone(),
             policies: policies.gate.clone(),
             static_pods,

@@ -11,6 +11,7 @@ use rekindle_runtime::Runtime;
 use rekindle_types::PodRef;
 use rustix::process::Signal;
 
+use super::cluster_dns;
 use super::data_dir::DataDir;
 use super::encryption;
 use super::images::EngineDir;
@@ -52,6 +53,7 @@ pub async fn end(data_dir: DataDir, settings: &EngineSettings) -> anyhow::Result
     node.stop(AgentStopMode::EndPods).await;
     RuleWriter::idle(&settings.bridge, &network, &data_dir)?.remove().await;
     PolicyWriter::idle(&settings.bridge).remove().await;
+    cluster_dns::end(&data_dir).await?;
     node::take_away(network, &runtime).await;
     api.close();
     EngineSettings::forget(&data_dir)?;

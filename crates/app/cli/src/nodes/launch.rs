@@ -41,7 +41,7 @@ pub fn launch_all(
     for (name, starting) in starting {
         if let Some(starting) = starting {
             let child = starting.wait().with_context(|| format!("start node {name}"))?;
-            reap(name, child)?;
+            background::reap(format!("agent of node {name}"), child)?;
         }
     }
     Ok(())
@@ -58,7 +58,7 @@ pub fn launch_one_more(
     let node = folder.add(None, common, now)?;
     let name = node.file.name.clone();
     let started = begin(node.clone(), common, pki, now).and_then(|starting| match starting {
-        Some(starting) => reap(name.clone(), starting.wait()?),
+        Some(starting) => background::reap(format!("agent of node {name}"), starting.wait()?),
         None => Ok(()),
     });
     if let Err(error) = started {
@@ -118,13 +118,3 @@ pub fn begin(
 
 /// The file in a node's folder by which its agent reaches the API.
 pub(super) const KUBECONFIG: &str = "kubeconfig";
-
-/// Waits for the agent's end in the background, and says how it came.
-fn reap(name: String, mut child: std::process::Child) -> anyhow::Result<()> {
-    let wait = move || match child.wait() {
-        Ok(status) => tracing::info!(node = name, %status, "a node's agent ended"),
-        Err(error) => tracing::warn!(node = name, %error, "failed to wait for a node's agent"),
-    };
-    let thread = std::thread::Builder::new().name("node-reaper".to_owned()).spawn(wait);
-    thread.map(drop).context("start the thread that waits for a node's agent")
-}

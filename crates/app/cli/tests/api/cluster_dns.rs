@@ -1,9 +1,15 @@
 //! Cluster DNS with real containers: who asks is the C library in a pod, or the test as a process
 //! of the node.
 use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::thread::JoinHandle;
 
 use rekindle_testkit::claims::loopback_address;
 use rekindle_testkit::{Engine, TIMEOUT, text};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
 
 const APP: &str = "
@@ -135,7 +141,9 @@ fn hosts_of_port(server: &str, labels: &[&str]) -> u8 {
     question.extend([0, 33, 0, 1]);
     let socket = UdpSocket::bind((server, 0)).unwrap();
     socket.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
-    socket.send_to(&question, (server, 53)).unwrap();
+    // connected: a server that is not there is an error
+    socket.connect((server, 53)).unwrap();
+    socket.send(&question).unwrap();
     let mut answer = [0; 1500];
     let len = socket.recv(&mut answer).unwrap();
     assert!(len > question.len() && answer[..2] == question[..2]);
@@ -173,12 +181,127 @@ fn pods_of_all_nodes_find_each_other_by_name_whatever_becomes_of_them() {
 
     // the next engine knows what this one knew, and runs what ran
     let before = engine.get("pod/db-0")["status"]["containerStatuses"].clone();
+    let gateway = gateway(&engine);
     engine.kill();
+    assert_eq!(hosts_of_port(&gateway, &["_sql", "_tcp", "db"]), 2, "while no engine runs");
     engine.launch(&arguments);
     engine.kubectl(&["wait", "--for=condition=Ready", "node/node-1-2", TIMEOUT]);
     finds(&engine, "db-0", "db-1.db", &[&newest]);
     finds(&engine, "db-1", "outside.example", &["192.0.2.53"]);
     assert_eq!(restarts(&engine.get("pod/db-0")["status"]["containerStatuses"]), restarts(&before));
+}
+
+/// The process that answers, if there is one.
+fn server_process(engine: &Engine) -> Option<Pid> {
+    let id = std::fs::read_to_string(engine.data_dir().join("engine-id")).unwrap();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut found = processes.filter_map(|entry| {
+        let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+        let command = std::fs::read_to_string(entry.path().join("cmdline")).ok()?;
+        let mut arguments = command.split('\0').skip(1);
+        let is_its = arguments.next() == Some("cluster-dns")
+            && arguments.next().is_some_and(|socket| socket.contains(id.trim()));
+        is_its.then_some(pid)
+    });
+    let first = found.next();
+    assert_eq!(found.next(), None, "one at a time");
+    first
+}
+
+/// Asks all the time whether a name is known, until it is dropped. Each question must be answered.
+struct Asker {
+    asked: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Asker {
+    fn start(server: String) -> Self {
+        let (asked, over) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+        let (count, stop) = (Arc::clone(&asked), Arc::clone(&over));
+        let thread = std::thread::spawn(move || {
+            while !stop.load(Relaxed) {
+                assert_eq!(hosts_of_port(&server, &["_sql", "_tcp", "db"]), 1);
+                count.fetch_add(1, Relaxed);
+            }
+        });
+        Self { asked, over, thread: Some(thread) }
+    }
+
+    fn until_answered(&self, more: u64) {
+        let wanted = self.asked.load(Relaxed) + more;
+        while self.asked.load(Relaxed) < wanted {
+            assert!(!self.thread.as_ref().unwrap().is_finished(), "a question had no answer");
+            std::thread::yield_now();
+        }
+    }
+
+    fn stop(mut self) {
+        self.over.store(true, Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+#[test]
+fn no_question_is_lost_while_engines_come_and_go_and_another_process_answers() {
+    let mut engine = Engine::prepare();
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("node.yaml");
+    let resolvers = |file: &str| {
+        let settings = format!("resolvConf: {}\n", folder.path().join(file).display());
+        std::fs::write(&config, settings).unwrap();
+    };
+    let arguments = ["--node-config", config.to_str().unwrap()];
+    resolvers("first.conf");
+    engine.launch(&arguments);
+    engine.apply(
+        "{apiVersion: v1, kind: Service, metadata: {name: db}, \
+         spec: {ports: [{name: sql, port: 5432}]}}",
+    );
+    let node = engine.get("node/node-1");
+    let server = node["status"]["addresses"][0]["address"].as_str().unwrap().to_owned();
+    let asker = Asker::start(server);
+    asker.until_answered(10);
+    let first = server_process(&engine).unwrap();
+    let status = format!("/proc/{}/status", first.as_raw_nonzero());
+    let status = std::fs::read_to_string(status).unwrap();
+    for rights in ["CapEff:\t0000000000000000", "CapPrm:\t0000000000000000", "NoNewPrivs:\t1"] {
+        assert!(status.contains(rights), "{status}");
+    }
+
+    // it goes on while no engine runs, and with the next one
+    engine.kill();
+    asker.until_answered(10);
+    engine.launch(&arguments);
+    asker.until_answered(10);
+    assert_eq!(server_process(&engine), Some(first));
+
+    // another that is to serve something else takes its sockets
+    engine.kill();
+    resolvers("second.conf");
+    engine.launch(&arguments);
+    asker.until_answered(10);
+    let second = server_process(&engine).unwrap();
+    assert_ne!(second, first);
+    asker.stop();
+
+    // one that is killed, or hangs, is replaced
+    let handle = pidfd_open(second, PidfdFlags::empty()).unwrap();
+    pidfd_send_signal(&handle, Signal::KILL).unwrap();
+    poll(&mut [PollFd::new(&handle, PollFlags::IN)], None).unwrap();
+    let third = loop {
+        match server_process(&engine) {
+            Some(process) => break process,
+            None => std::thread::yield_now(),
+        }
+    };
+    engine.kill();
+    rustix::process::kill_process(third, Signal::STOP).unwrap();
+    engine.launch(&arguments);
+    assert_ne!(server_process(&engine), Some(third));
+    let down = engine.rekindle(&["down"]);
+    assert!(down.status.success(), "{}", text(&down.stderr));
+    assert_eq!(server_process(&engine), None);
 }
 
 /// The address of the server of the first node.

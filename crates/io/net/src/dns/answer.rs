@@ -16,6 +16,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use rekindle_types::{IpFamily, NamespacedName};
+use serde::{Deserialize, Serialize};
 
 use super::view::{DnsEndpoint, DnsPort, DnsService, DnsView, dashed};
 
@@ -36,7 +37,8 @@ const ALIASES_MAX: usize = 8;
 const SERVER: [&str; 2] = ["ns", "dns"];
 
 /// What the server is responsible for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DnsZone {
     /// The cluster's domain, in small letters: `cluster.local`.
     pub domain: String,

@@ -1,5 +1,5 @@
-//! Cluster DNS: the names of Services and pods, answered by the engine itself on the bridge's
-//! address.
+//! Cluster DNS: the names of Services and pods, answered at the bridge's address by a process that
+//! outlives the engine (`process`).
 //!
 //! ```text
 //!  pod ──UDP, TCP──► server ── message (bytes in) ──► answer (question + view -> reply) ── message (bytes out) ──► pod
@@ -17,10 +17,15 @@
 
 mod answer;
 mod message;
+mod process;
 mod server;
 mod upstream;
 mod view;
 
+/// Where DNS is served.
+const PORT: u16 = 53;
+
 pub use answer::DnsZone;
+pub use process::{DnsLine, DnsProcessIdentity, serve_process};
 pub use server::{DnsServer, DnsSettings, SharedView};
-pub use view::{DnsEndpoint, DnsPod, DnsPort, DnsService, DnsSlice, DnsView};
+pub use view::{DnsEndpoint, DnsPod, DnsPort, DnsService, DnsSlice, DnsUpdate, DnsView};

@@ -8,15 +8,18 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use super::PORT;
 use super::answer::{DnsAnswer, DnsRecord, DnsReply, DnsZone, ResponseCode, reply};
 use super::message::{DnsQuery, DnsTransport, IncomingMessage, read};
 use super::upstream::UpstreamResolvers;
@@ -26,8 +29,6 @@ use crate::error::NetError;
 #[cfg(test)]
 mod tests;
 
-/// Where DNS is served.
-const PORT: u16 = 53;
 /// Bytes of a query at most; longer ones are no questions.
 const QUERY_BYTES_MAX: usize = 4096;
 /// Questions to other servers, and connections, under way at a time.
@@ -43,7 +44,8 @@ const AGAIN_AFTER: Duration = Duration::from_millis(100);
 pub type SharedView = Arc<RwLock<DnsView>>;
 
 /// What the server is to be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DnsSettings {
     /// What it is responsible for, and where it is.
     pub zone: DnsZone,
@@ -91,6 +93,28 @@ impl DnsServer {
         let udp = UdpSocket::bind(address).await.map_err(failed)?;
         let tcp = TcpListener::bind(address).await.map_err(failed)?;
         Ok(Self { udp, tcp, settings })
+    }
+
+    /// Goes on with sockets that another process has listened on.
+    pub(super) fn with_sockets(
+        udp: OwnedFd,
+        tcp: OwnedFd,
+        settings: DnsSettings,
+    ) -> io::Result<Self> {
+        // both are non-blocking already: that belongs to the socket, not to the process
+        let udp = UdpSocket::from_std(udp.into())?;
+        let tcp = TcpListener::from_std(tcp.into())?;
+        Ok(Self { udp, tcp, settings })
+    }
+
+    /// The numbers of its sockets in this process: UDP and TCP.
+    pub(super) fn socket_numbers(&self) -> [RawFd; 2] {
+        [self.udp.as_raw_fd(), self.tcp.as_raw_fd()]
+    }
+
+    /// What it serves.
+    pub(super) fn settings(&self) -> &DnsSettings {
+        &self.settings
     }
 
     /// Where it listens.

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use rekindle_types::NamespacedName;
+use serde::{Deserialize, Serialize};
 
 /// What a Service is to DNS.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum DnsService {
     /// It leads to its endpoints (`clusterIP: None`).
     Endpoints,
@@ -17,7 +19,8 @@ pub enum DnsService {
 }
 
 /// The ready endpoints of an EndpointSlice, with the ports that all of them have.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DnsSlice {
     /// The name of its Service, in the slice's namespace.
     pub service: String,
@@ -28,7 +31,8 @@ pub struct DnsSlice {
 }
 
 /// One endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DnsEndpoint {
     /// Where it is.
     pub address: IpAddr,
@@ -47,7 +51,8 @@ impl DnsEndpoint {
 }
 
 /// A port of endpoints, or of a Service.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DnsPort {
     /// As in the Service; may be empty.
     pub name: String,
@@ -58,10 +63,29 @@ pub struct DnsPort {
 }
 
 /// A pod that has an address.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DnsPod {
     /// All of them, one of each IP family at most.
     pub addresses: Vec<IpAddr>,
+}
+
+/// One thing that has become known of the API's objects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum DnsUpdate {
+    /// A Service is as given, or gone.
+    Service(NamespacedName, Option<DnsService>),
+    /// An EndpointSlice is as given, or gone.
+    Slice(NamespacedName, Option<DnsSlice>),
+    /// A pod has an address, or none any more.
+    Pod(NamespacedName, Option<DnsPod>),
+    /// The Services are these, and no others.
+    Services(Vec<(NamespacedName, DnsService)>),
+    /// The slices are these, and no others.
+    Slices(Vec<(NamespacedName, DnsSlice)>),
+    /// The pods with an address are these, and no others.
+    Pods(Vec<(NamespacedName, DnsPod)>),
 }
 
 /// An address as a label.
@@ -146,24 +170,27 @@ impl DnsView {
         }
     }
 
-    /// The Services are these, and no others.
-    pub fn set_services(&mut self, services: BTreeMap<NamespacedName, DnsService>) {
-        for (key, service) in told(&self.services, services) {
-            self.set_service(key, service);
-        }
-    }
-
-    /// The slices are these, and no others.
-    pub fn set_slices(&mut self, slices: BTreeMap<NamespacedName, DnsSlice>) {
-        for (key, slice) in told(&self.slices, slices) {
-            self.set_slice(key, slice);
-        }
-    }
-
-    /// The pods with an address are these, and no others.
-    pub fn set_pods(&mut self, pods: BTreeMap<NamespacedName, DnsPod>) {
-        for (key, pod) in told(&self.pods, pods) {
-            self.set_pod(key, pod);
+    /// Notes what has become known.
+    pub fn apply(&mut self, update: DnsUpdate) {
+        match update {
+            DnsUpdate::Service(key, service) => self.set_service(key, service),
+            DnsUpdate::Slice(key, slice) => self.set_slice(key, slice),
+            DnsUpdate::Pod(key, pod) => self.set_pod(key, pod),
+            DnsUpdate::Services(listed) => {
+                for (key, service) in changes(&self.services, listed) {
+                    self.set_service(key, service);
+                }
+            }
+            DnsUpdate::Slices(listed) => {
+                for (key, slice) in changes(&self.slices, listed) {
+                    self.set_slice(key, slice);
+                }
+            }
+            DnsUpdate::Pods(listed) => {
+                for (key, pod) in changes(&self.pods, listed) {
+                    self.set_pod(key, pod);
+                }
+            }
         }
     }
 
@@ -223,11 +250,12 @@ impl DnsView {
 }
 
 /// What a list says: that what is known and not in it is gone, and how everything in it is.
-fn told<T>(
+fn changes<T>(
     known: &BTreeMap<NamespacedName, T>,
-    listed: BTreeMap<NamespacedName, T>,
+    listed: Vec<(NamespacedName, T)>,
 ) -> Vec<(NamespacedName, Option<T>)> {
-    let gone = known.keys().filter(|key| !listed.contains_key(key));
+    let keys: BTreeSet<_> = listed.iter().map(|(key, _)| key).collect();
+    let gone = known.keys().filter(|key| !keys.contains(key));
     let gone: Vec<_> = gone.map(|key| (key.clone(), None)).collect();
     gone.into_iter().chain(listed.into_iter().map(|(key, value)| (key, Some(value)))).collect()
 }

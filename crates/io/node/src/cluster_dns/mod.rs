@@ -1,21 +1,21 @@
-//! Cluster DNS as the API sees it: watches Services, EndpointSlices and pods, and keeps the view of
-//! `rekindle_net::dns` up to date. One server answers for all nodes of a machine.
+//! Cluster DNS as the API sees it: watches Services, EndpointSlices and pods, and says to the process
+//! that serves names (`rekindle_net::dns`) what they are. One answers for all nodes of a machine.
 
 mod convert;
 
-use std::collections::BTreeMap;
+use std::io;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
 
-use futures::StreamExt;
 use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::core::ApiResource;
 use kube::runtime::watcher::{Config, watcher};
 use kube::{Api, Client, Resource};
-use rekindle_net::dns::{DnsServer, DnsSettings, DnsView, DnsZone, SharedView};
-use rekindle_net::{Ipv4Net, Ipv6Net, NetError};
+use rekindle_net::dns::{DnsLine, DnsSettings, DnsUpdate, DnsZone};
+use rekindle_net::{Ipv4Net, Ipv6Net};
 use rekindle_types::NamespacedName;
 
 use self::convert::PodStatus;
@@ -34,103 +34,79 @@ pub enum ServiceNames {
     Endpoints,
 }
 
-/// A server that listens at the bridge of a network.
-#[derive(Debug)]
-pub struct ClusterDns(DnsServer);
+/// What a server of names at the bridge of a network is to serve: those of the pods of this subnet.
+/// Other names are asked of the resolvers in `resolv_conf`.
+pub fn dns_settings(
+    gateway: Ipv4Addr,
+    (subnet, ipv6_subnet): (Ipv4Net, Option<Ipv6Net>),
+    resolv_conf: PathBuf,
+) -> DnsSettings {
+    let domain = CLUSTER_DOMAIN.to_owned();
+    DnsSettings { zone: DnsZone { domain, subnet, ipv6_subnet, server: gateway }, resolv_conf }
+}
 
-impl ClusterDns {
-    /// Begins to listen at the bridge's address, for the pods of this subnet. Other names are asked
-    /// of the resolvers in `resolv_conf`. Must run inside a tokio runtime.
-    ///
-    /// # Errors
-    /// When something else on the machine has the port.
-    pub async fn open(
-        gateway: std::net::Ipv4Addr,
-        (subnet, ipv6_subnet): (Ipv4Net, Option<Ipv6Net>),
-        resolv_conf: PathBuf,
-    ) -> Result<Self, NetError> {
-        let domain = CLUSTER_DOMAIN.to_owned();
-        let zone = DnsZone { domain, subnet, ipv6_subnet, server: gateway };
-        DnsServer::open(DnsSettings { zone, resolv_conf }).await.map(Self)
+/// Says to the process that serves names what the API says of them, all of it first: it answers
+/// nothing that it may not know yet. Ends when the process has ended.
+pub async fn feed_names(line: &mut DnsLine, client: Client, names: ServiceNames) -> io::Result<()> {
+    let service = match names {
+        ServiceNames::ClusterIps => convert::service,
+        ServiceNames::Endpoints => convert::service_without_routes,
+    };
+    let services: Api<Service> = Api::all(client.clone());
+    let slices: Api<EndpointSlice> = Api::all(client.clone());
+    let pods: Api<PodStatus> = Api::all_with(client, &ApiResource::erase::<Pod>(&()));
+    let services = watch_objects(services, READER);
+    let slices = watch_objects(slices, READER);
+    let pods = follow_events(watcher(pods, Config::default()), READER);
+    let mut watches = [
+        watch(services, service, DnsUpdate::Service, DnsUpdate::Services),
+        watch(slices, convert::slice, DnsUpdate::Slice, DnsUpdate::Slices),
+        watch(pods, convert::pod, DnsUpdate::Pod, DnsUpdate::Pods),
+    ];
+    for watch in &mut watches {
+        // the first that it shows is the whole list
+        let Some(list) = next(line, watch).await else { return Ok(()) };
+        line.send(list).await?;
     }
-
-    /// Where pods reach it.
-    pub fn address(&self) -> std::net::Ipv4Addr {
-        self.0.address()
+    line.listed().await?;
+    let mut updates = futures::stream::select_all(watches);
+    while let Some(update) = next(line, &mut updates).await {
+        line.send(update).await?;
     }
+    Ok(())
+}
 
-    /// Serves, once it knows what there is: nobody is told that a name does not exist because it is
-    /// not known yet. Ends when it is dropped.
-    pub async fn serve(self, client: Client, names: ServiceNames) {
-        let view = SharedView::default();
-        let service = match names {
-            ServiceNames::ClusterIps => convert::service,
-            ServiceNames::Endpoints => convert::service_without_routes,
-        };
-        let services: Api<Service> = Api::all(client.clone());
-        let slices: Api<EndpointSlice> = Api::all(client.clone());
-        let pods: Api<PodStatus> = Api::all_with(client, &ApiResource::erase::<Pod>(&()));
-        let services = watch_objects(services, READER);
-        let slices = watch_objects(slices, READER);
-        let pods = follow_events(watcher(pods, Config::default()), READER);
-        let mut watches = [
-            watch(services, service, DnsView::set_service, DnsView::set_services),
-            watch(slices, convert::slice, DnsView::set_slice, DnsView::set_slices),
-            watch(pods, convert::pod, DnsView::set_pod, DnsView::set_pods),
-        ];
-        for watch in &mut watches {
-            // the first that it shows is the whole list
-            match watch.next().await {
-                Some(list) => apply(&view, list),
-                None => return,
-            }
-        }
-        let mut changes = futures::stream::select_all(watches);
-        let following = async {
-            while let Some(change) = changes.next().await {
-                apply(&view, change);
-            }
-        };
-        tokio::join!(self.0.serve(Arc::clone(&view)), following);
+/// The next update; `None` when the process has ended.
+async fn next(
+    line: &DnsLine,
+    updates: &mut (impl Stream<Item = DnsUpdate> + Unpin),
+) -> Option<DnsUpdate> {
+    tokio::select! {
+        () = line.closed() => None,
+        update = updates.next() => update,
     }
 }
 
-/// A change of the view.
-type Change = Box<dyn FnOnce(&mut DnsView) + Send>;
-
-fn apply(view: &SharedView, change: Change) {
-    change(&mut view.write().unwrap_or_else(PoisonError::into_inner));
-}
-
-/// The changes that a watch of one kind shows.
+/// What a watch of one kind shows.
 fn watch<K, T>(
     news: BoxStream<'static, WatchNews<K>>,
     convert: fn(&K) -> Option<T>,
-    set: fn(&mut DnsView, NamespacedName, Option<T>),
-    set_all: fn(&mut DnsView, BTreeMap<NamespacedName, T>),
-) -> BoxStream<'static, Change>
+    one: fn(NamespacedName, Option<T>) -> DnsUpdate,
+    all: fn(Vec<(NamespacedName, T)>) -> DnsUpdate,
+) -> BoxStream<'static, DnsUpdate>
 where
     K: Resource + Send + 'static,
-    T: Send + 'static,
+    T: 'static,
 {
-    let changes = news.map(move |news| -> Change {
-        match news {
-            WatchNews::All(listed) => {
-                let shown = |object: &K| convert(object).map(|shown| (key(object), shown));
-                let shown = listed.iter().filter_map(shown).collect();
-                Box::new(move |view| set_all(view, shown))
-            }
-            WatchNews::Changed(object) => {
-                let (key, shown) = (key(&object), convert(&object));
-                Box::new(move |view| set(view, key, shown))
-            }
-            WatchNews::Gone(object) => {
-                let key = key(&object);
-                Box::new(move |view| set(view, key, None))
-            }
+    let updates = news.map(move |news| match news {
+        WatchNews::All(listed) => {
+            let shown = |object: &K| convert(object).map(|shown| (key(object), shown));
+            all(listed.iter().filter_map(shown).collect())
         }
+        WatchNews::Changed(object) => one(key(&object), convert(&object)),
+        WatchNews::Gone(object) => one(key(&object), None),
     });
-    changes.boxed()
+    updates.boxed()
 }
 
 fn key<K: Resource>(object: &K) -> NamespacedName {

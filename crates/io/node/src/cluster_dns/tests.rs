@@ -3,11 +3,12 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use rekindle_net::dns::{DnsLine, DnsProcessIdentity, DnsServer, serve_process};
 use rekindle_testkit::claims::loopback_address;
 use serde_json::json;
-use tokio::net::UdpSocket;
+use tokio::net::{UdpSocket, UnixListener};
 
-use super::{ClusterDns, ServiceNames};
+use super::{ServiceNames, dns_settings, feed_names};
 use crate::testing::World;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -60,10 +61,22 @@ async fn names_are_what_the_api_says_from_the_first_answer_on() {
 
     let resolv_conf = world.folder.join("resolv.conf");
     let subnet = ("10.88.0.0/16".parse().unwrap(), None);
-    let dns = ClusterDns::open(server(), subnet, resolv_conf).await.unwrap();
-    let again = ClusterDns::open(server(), subnet, world.folder.join("x")).await.unwrap_err();
+    let settings = dns_settings(server(), subnet, resolv_conf);
+    let dns = DnsServer::open(settings.clone()).await.unwrap();
+    let again = DnsServer::open(settings.clone()).await.unwrap_err();
     assert_eq!(again.to_string(), format!("serve DNS at {}:53", server()));
-    let serving = tokio::spawn(dns.serve(world.api.client(), ServiceNames::ClusterIps));
+    let socket = world.folder.join("dns.sock");
+    assert!(DnsLine::connect(&socket).await.unwrap().is_none(), "nothing listens yet");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let serving = tokio::spawn(serve_process(dns, "1".to_owned(), listener));
+    let engine = async || {
+        let mut line = DnsLine::connect(&socket).await.unwrap().unwrap();
+        let identity = DnsProcessIdentity { program: "1".to_owned(), settings: settings.clone() };
+        assert_eq!(*line.identity(), identity);
+        let client = world.api.client();
+        tokio::spawn(async move { feed_names(&mut line, client, ServiceNames::ClusterIps).await })
+    };
+    let first = engine().await;
     let (host, service) = ("web-0.web.shop.svc.cluster.local", "web.shop.svc.cluster.local");
     let address = Ipv4Addr::new(10, 88, 0, 2);
     assert_eq!(ask(host).await, (0, vec![address]), "nobody is told before all is known");
@@ -82,7 +95,13 @@ async fn names_are_what_the_api_says_from_the_first_answer_on() {
     world.api.modify("pods", "alone", &json!({ "status": { "phase": "Failed" } }));
     until("10-88-0-9.shop.pod.cluster.local", (NO_NAME, &[])).await;
 
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
     world.api.remove("services", "web");
+    assert_eq!(ask(host).await, (0, vec![address]), "what was known last");
+
+    let second = engine().await;
     until(host, (NO_NAME, &[])).await;
     serving.abort();
+    second.await.unwrap().unwrap();
 }

@@ -1,12 +1,10 @@
 //! What each name is answered with; the cases are those of the specification and of CoreDNS'
 //! plugin.
 
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 use rekindle_types::NamespacedName;
 
-use super::super::view::{DnsPod, DnsPort, DnsSlice};
+use super::super::view::{DnsPod, DnsPort, DnsSlice, DnsUpdate};
 use super::*;
 
 fn zone() -> DnsZone {
@@ -323,12 +321,12 @@ fn what_changes_or_goes_is_answered_so() {
     slice.endpoints = vec![endpoint("10.88.0.8", None)];
     view.set_slice(NamespacedName::new("shop", "web-2"), Some(slice.clone()));
     assert_eq!(web(&view), "10.88.0.7, 10.88.0.8");
-    view.set_slices(BTreeMap::from([(NamespacedName::new("shop", "web-2"), slice)]));
+    view.apply(DnsUpdate::Slices(vec![(NamespacedName::new("shop", "web-2"), slice)]));
     assert_eq!(web(&view), "10.88.0.8");
     assert_eq!(ask(&view, RecordQuery::Ptr, "7.0.88.10.in-addr.arpa"), "no name");
-    view.set_services(BTreeMap::new());
+    view.apply(DnsUpdate::Services(Vec::new()));
     assert_eq!(web(&view), "no name", "a slice of a Service that is gone");
-    view.set_pods(BTreeMap::new());
+    view.apply(DnsUpdate::Pods(Vec::new()));
     assert_eq!(ask(&view, RecordQuery::A, "10-88-0-9.shop.pod.cluster.local"), "no name");
     assert_eq!(ask(&view, RecordQuery::A, "shop.svc.cluster.local"), "no name");
 }
@@ -338,21 +336,20 @@ fn what_is_listed_again_unchanged_is_no_change_of_the_zone() {
     let web = NamespacedName::new("shop", "web");
     let endpoints = vec![endpoint("10.88.0.2", None)];
     let slice = DnsSlice { service: "web".to_owned(), endpoints, ports: Vec::new() };
-    let services = BTreeMap::from([(web.clone(), DnsService::Endpoints)]);
-    let slices = BTreeMap::from([(web.clone(), slice.clone())]);
-    let pods =
-        BTreeMap::from([(web.clone(), DnsPod { addresses: vec!["10.88.0.2".parse().unwrap()] })]);
+    let services = vec![(web.clone(), DnsService::Endpoints)];
+    let slices = vec![(web.clone(), slice.clone())];
+    let pods = vec![(web.clone(), DnsPod { addresses: vec!["10.88.0.2".parse().unwrap()] })];
     let mut view = DnsView::default();
     for _list in 0..2 {
-        view.set_services(services.clone());
-        view.set_slices(slices.clone());
-        view.set_pods(pods.clone());
+        view.apply(DnsUpdate::Services(services.clone()));
+        view.apply(DnsUpdate::Slices(slices.clone()));
+        view.apply(DnsUpdate::Pods(pods.clone()));
         assert_eq!(view.serial(), 3, "one change of each kind");
     }
     view.set_service(web.clone(), Some(DnsService::Endpoints));
     view.set_slice(web, Some(slice));
     assert_eq!(view.serial(), 3);
-    view.set_slices(BTreeMap::new());
+    view.apply(DnsUpdate::Slices(Vec::new()));
     assert_eq!(view.serial(), 4);
 }
 
