@@ -184,6 +184,7 @@ fn test(args: &[String]) -> anyhow::Result<()> {
     let registry = tools::registry()?;
     let containerd = tools::containerd()?;
     tools::debian_packages()?;
+    let python_client = tools::python_client()?;
     let threads = THREADS_PER_CORE * std::thread::available_parallelism()?.get();
     // It builds the binary that the black-box tests drive, too, and all of it before the first test
     // runs. To build that alone first would be to build half of the workspace twice: a few
@@ -194,7 +195,8 @@ fn test(args: &[String]) -> anyhow::Result<()> {
         .env("NEXTEST_TEST_THREADS", threads.to_string())
         .env("REKINDLE_TEST_KUBECTL", kubectl)
         .env("REKINDLE_TEST_REGISTRY", registry)
-        .env("REKINDLE_TEST_CONTAINERD", containerd))
+        .env("REKINDLE_TEST_CONTAINERD", containerd)
+        .env("REKINDLE_TEST_PYTHON_CLIENT", python_client))
 }
 
 fn cargo<const N: usize>(args: [&str; N]) -> anyhow::Result<()> {

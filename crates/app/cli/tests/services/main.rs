@@ -12,7 +12,9 @@ mod ipv6_ports;
 mod load_balancers;
 mod network_policies;
 mod no_loss;
+mod python_client;
 mod routing;
+mod three_tiers;
 
 use rekindle_testkit::Engine;
 
