@@ -467,6 +467,12 @@ impl Api {
         if let Some(outcome) = resource_metrics::query(request, path, &options)? {
             return Ok(outcome);
         }
+        let bindings = (&*self.shared, path, &options);
+        if let Some(outcome) =
+            subresources::binding::serve_collection(bindings, (request, session))?
+        {
+            return Ok(outcome);
+        }
         if request.path.contains("//") && path.subresource != PROXY {
             return discovery::misspelt(&self.shared, &request.path, path);
         }

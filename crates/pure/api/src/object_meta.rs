@@ -14,9 +14,24 @@ pub(crate) fn prepare_new(meta: &mut ObjectMeta, uid: String, now: Tick) {
     meta.creation_timestamp = Some(now.to_time());
     meta.deletion_timestamp = None;
     meta.deletion_grace_period_seconds = None;
-    meta.resource_version = None;
     drop_unkept(meta);
     drop_empty(meta);
+}
+
+/// Drops a version that a client may have given a new object, before it is written. A dry run
+/// answers with it, as upstream.
+///
+/// # Errors
+/// 500, as upstream, where it names a version of an object that exists.
+pub(crate) fn drop_given_version(meta: &mut ObjectMeta) -> Result<(), ApiError> {
+    let given = meta.resource_version.take().unwrap_or_default();
+    match given.parse::<u64>() {
+        // what is no number is no version
+        Ok(0) | Err(_) => Ok(()),
+        Ok(_) => {
+            Err(ApiError::failure("resourceVersion should not be set on objects to be created"))
+        }
+    }
 }
 
 /// The metadata of a changed object: what a client cannot change comes from the old one.

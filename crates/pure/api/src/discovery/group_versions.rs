@@ -13,6 +13,7 @@ use crate::api_services::priorities::ApiPriority;
 use crate::registry::{KindEntry, Registry, ResourceScope, Subresource};
 use crate::resource_metrics;
 use crate::reviews;
+use crate::subresources::binding;
 
 /// One group version with its resources: what both forms of discovery show.
 pub(super) struct GroupVersion {
@@ -112,6 +113,7 @@ fn served_here(registry: &Registry) -> Vec<GroupVersion> {
     for review in &reviews::REVIEWS {
         add(review.group, reviews::VERSION, review_resource(review));
     }
+    add("", "v1", bindings_resource());
     for kind in &resource_metrics::KINDS {
         add(resource_metrics::GROUP, resource_metrics::VERSION, metrics_resource(kind));
     }
@@ -239,6 +241,20 @@ fn subresource(entry: &KindEntry, sub: Subresource) -> DiscoveryResource {
         scope: entry.scope,
         singular: "".into(),
         verbs,
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        subresources: Vec::new(),
+        storage_version_hash: None,
+    }
+}
+
+fn bindings_resource() -> DiscoveryResource {
+    DiscoveryResource {
+        name: binding::COLLECTION.into(),
+        kind: DiscoveryKind::new("", "v1", "Binding"),
+        scope: ResourceScope::Namespaced,
+        singular: "binding".into(),
+        verbs: &["create"],
         short_names: Vec::new(),
         categories: Vec::new(),
         subresources: Vec::new(),

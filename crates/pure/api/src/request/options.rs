@@ -103,20 +103,19 @@ impl RequestOptions {
             "resourceVersion" => value.clone_into(&mut self.resource_version),
             "resourceVersionMatch" => self.resource_version_match = revision_match(value),
             "limit" => {
-                let limit: i64 = number(name, value)?.unwrap_or(0);
+                let limit = number(name, value)?;
                 self.limit = usize::try_from(limit).ok().filter(|limit| *limit > 0);
             }
             "continue" => value.clone_into(&mut self.continue_token),
             "allowWatchBookmarks" => self.allow_watch_bookmarks = boolean(value),
             "sendInitialEvents" => self.send_initial_events = Some(boolean(value)),
             "timeoutSeconds" => {
-                let seconds: Option<i64> = number(name, value)?;
-                self.timeout_seconds =
-                    seconds.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0);
+                let seconds = number(name, value)?;
+                self.timeout_seconds = u64::try_from(seconds).ok().filter(|s| *s > 0);
             }
             "dryRun" => self.dry_run = DryRun::of_values(&[value]),
             "fieldValidation" => self.field_validation = field_validation(value),
-            "gracePeriodSeconds" => self.grace_period_seconds = number(name, value)?,
+            "gracePeriodSeconds" => self.grace_period_seconds = Some(number(name, value)?),
             "propagationPolicy" => self.propagation_policy = Some(value.to_owned()),
             "orphanDependents" => self.orphan_dependents = Some(boolean(value)),
             "includeObject" => value.clone_into(&mut self.include_object),
@@ -138,7 +137,7 @@ impl RequestOptions {
 
     /// An option that is a number.
     pub fn number(&self, name: &str) -> Result<Option<i64>, ApiError> {
-        self.get(name).map_or(Ok(None), |value| number(name, value))
+        self.get(name).map(|value| number(name, value)).transpose()
     }
 }
 
@@ -147,11 +146,9 @@ fn boolean(value: &str) -> bool {
     !matches!(value, "0" | "false" | "False" | "FALSE")
 }
 
-fn number(name: &str, value: &str) -> Result<Option<i64>, ApiError> {
-    if value.is_empty() {
-        return Ok(None);
-    }
-    value.parse().map(Some).map_err(|_| {
+/// A value that is there and empty is no number either, as upstream.
+fn number(name: &str, value: &str) -> Result<i64, ApiError> {
+    value.parse().map_err(|_| {
         ApiError::bad_request(format!("invalid value for {name}: {value:?} is not a whole number"))
     })
 }
@@ -199,10 +196,14 @@ mod tests {
 
     #[test]
     fn a_number_that_is_none_is_refused_by_name() {
-        assert_eq!(
-            RequestOptions::parse("limit=x").unwrap_err().to_string(),
-            "invalid value for limit: \"x\" is not a whole number"
-        );
+        for name in ["limit", "timeoutSeconds", "gracePeriodSeconds"] {
+            for value in ["x", "1.5", ""] {
+                assert_eq!(
+                    RequestOptions::parse(&format!("{name}={value}")).unwrap_err().to_string(),
+                    format!("invalid value for {name}: {value:?} is not a whole number")
+                );
+            }
+        }
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use k8s_openapi::api::authorization::v1::{
     LocalSubjectAccessReview, NonResourceAttributes, NonResourceRule, ResourceAttributes,
-    ResourceRule, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview,
-    SubjectAccessReviewSpec, SubjectAccessReviewStatus, SubjectRulesReviewStatus,
+    ResourceRule, SelfSubjectAccessReview, SelfSubjectRulesReview, SelfSubjectRulesReviewSpec,
+    SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
+    SubjectRulesReviewStatus,
 };
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
@@ -93,6 +94,8 @@ pub(super) fn what_may_i(
         ClientIdentity::User(user) => api.rules_for(user, namespace)?,
     };
     review.status = Some(rules_status(&rules));
+    // answered without what was asked, as upstream
+    review.spec = SelfSubjectRulesReviewSpec::default();
     created(&review)
 }
 

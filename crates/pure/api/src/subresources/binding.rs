@@ -1,29 +1,73 @@
-//! `pods/binding`: the scheduler's decision, written once.
+//! `pods/binding`, and `bindings`, where the body names the pod: the scheduler's decision, written
+//! once.
 
+use http::Method;
 use k8s_openapi::api::core::v1::{Binding, Pod, PodCondition};
 use rekindle_store::{StoredObject, WritePrecondition};
 
 use crate::admission::runtime_classes;
+use crate::admission_session::AdmissionSession;
 use crate::call::{ApiCall, put};
 use crate::decode::{UnstoredBody, UnstoredKind, unstored};
 use crate::object_meta;
 use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 use crate::registry::{AnyObject, FieldError};
-use crate::request::options::DryRun;
+use crate::request::options::{DryRun, RequestOptions};
+use crate::request::{ApiRequest, ResourcePath};
+use crate::shared::ApiShared;
 use crate::status::{ApiError, Status};
 use crate::validation::{items, text};
 
+/// The resource that names its pod in the body, as discovery shows it.
+pub(crate) const COLLECTION: &str = "bindings";
+const BINDING: &str = "binding";
 const KIND: UnstoredKind = UnstoredKind { api_version: "v1", kind: "Binding" };
 
 pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
-    let UnstoredBody { object: binding, warnings } = unstored::<Binding>(call, KIND)?;
-    check_names(call, &binding)?;
-    let node = target(&binding)?;
+    let body = unstored::<Binding>(call, KIND)?;
+    check_names(call, &body.object)?;
+    let node = target(&body.object)?;
+    write(call, &body, &node)
+}
+
+/// Serves `bindings` of a namespace; none when the path names something else.
+pub(crate) fn serve_collection(
+    (api, path, options): (&ApiShared, &ResourcePath, &RequestOptions),
+    (request, session): (&ApiRequest, &AdmissionSession),
+) -> Result<Option<RequestOutcome>, ApiError> {
+    let place = [&path.group, &path.version, &path.resource, &path.name, &path.subresource];
+    if place != ["", "v1", COLLECTION, "", ""] || path.namespace.is_empty() {
+        return Ok(None);
+    }
+    if request.method != Method::POST {
+        return Err(ApiError::method_not_allowed());
+    }
+    let pods = ResourcePath { resource: "pods".to_owned(), ..path.clone() };
+    let entry = api.kind(&pods).ok_or_else(ApiError::no_such_path)?;
+    let call_of = |path| ApiCall::new(api, &entry, path, options.clone(), (request, session));
+    let mut body = unstored::<Binding>(&call_of(path), KIND)?;
+    object_meta::settle_namespace(&entry, &mut body.object.metadata, path)?;
+    let node = target(&body.object)?;
+    let name = text(body.object.metadata.name.as_ref());
+    if name.is_empty() {
+        return Err(ApiError::bad_request("Name parameter required."));
+    }
+    let binding = BINDING.to_owned();
+    let path = ResourcePath { name: name.to_owned(), subresource: binding, ..pods };
+    write(&call_of(&path), &body, &node).map(Some)
+}
+
+fn write(
+    call: &ApiCall<'_>,
+    body: &UnstoredBody<Binding>,
+    node: &str,
+) -> Result<RequestOutcome, ApiError> {
+    let UnstoredBody { object: binding, warnings } = body;
     call.with_retries(|| {
         let stored = call.newest()?;
         let mut object = call.decode_stored(&stored)?;
-        check_preconditions(call, &binding, object.as_ref(), &stored)?;
-        bind(call, object.as_mut(), &node, &binding)?;
+        check_preconditions(call, binding, object.as_ref(), &stored)?;
+        bind(call, object.as_mut(), node, binding)?;
         let answer = ApiAnswer::status(&Status::created()).with_warnings(warnings.clone());
         if call.options.dry_run == DryRun::All {
             return Ok(answer.into());
@@ -101,7 +145,7 @@ fn bind(
 ) -> Result<(), ApiError> {
     let name = &call.path.name;
     let conflict =
-        |why: String| Err(ApiError::conflict_of_subresource(call.entry, "binding", name, &why));
+        |why: String| Err(ApiError::conflict_of_subresource(call.entry, BINDING, name, &why));
     if object_meta::is_being_deleted(object.meta()) {
         return conflict(format!("pod {name} is being deleted, cannot be assigned to a host"));
     }

@@ -135,12 +135,6 @@ fn admit(
 /// What is refused before anything else is looked at.
 fn check_new(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
     let meta = object.meta_mut();
-    if !matches!(meta.resource_version.as_deref().unwrap_or_default(), "" | "0") {
-        // 500, as upstream
-        return Err(ApiError::failure(
-            "resourceVersion should not be set on objects to be created",
-        ));
-    }
     if call.entry.scope == crate::registry::ResourceScope::Namespaced
         && call.path.namespace.is_empty()
     {
@@ -163,12 +157,17 @@ fn validate(call: &ApiCall<'_>, object: &dyn AnyObject) -> Result<(), ApiError> 
 /// Queues the write. The inner error is the name that was taken already.
 fn write(
     call: &ApiCall<'_>,
-    object: Box<dyn AnyObject>,
+    mut object: Box<dyn AnyObject>,
     service: Option<ServiceWrite<'_>>,
     warnings: &[String],
 ) -> Result<Result<RequestOutcome, String>, ApiWriteFailure> {
     let name = object_meta::name(object.as_ref()).to_owned();
     let key = keys::object(call.entry, &call.path.namespace, &name);
+    match call.options.dry_run {
+        DryRun::No => object_meta::drop_given_version(object.meta_mut())
+            .map_err(|error| error.with_warnings(warnings.to_vec()))?,
+        DryRun::All => {}
+    }
     let converted = ObjectConversion::of_call(call).storage_form(call.entry, object);
     let StorageForm { mut object, shown } =
         converted.map_err(|error| error.with_warnings(warnings.to_vec()))?;
