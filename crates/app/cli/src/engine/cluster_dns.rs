@@ -1,5 +1,6 @@
-//! Cluster DNS at the bridge's address, for the pods of all nodes: a process of its own, which the
-//! engine starts, tells what there is, and starts again if it ends. It goes on while no engine runs.
+//! Cluster DNS at the bridge's address, for the pods of all nodes: a process of its own. The engine
+//! starts it, tells it what there is, and starts it again if it ends. It goes on while no engine
+//! runs.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -160,7 +161,7 @@ impl Launch {
             };
             tracing::warn!(
                 error = ended.err().map(tracing::field::display),
-                "the process of cluster DNS ended: it is started again"
+                "failed to keep the process of cluster DNS: it ended, and is started again"
             );
             line = loop {
                 tokio::select! {

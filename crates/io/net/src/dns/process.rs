@@ -1,15 +1,15 @@
-//! Cluster DNS as a process of its own, which outlives the engine as shims do: names go on resolving
-//! while no engine runs.
+//! Cluster DNS as a process of its own, which outlives the engine as shims do: names resolve while
+//! no engine runs.
 //!
 //! ```text
 //!  engine ── connects ──────────────────────────────► unix socket of the process
 //!         ◄── {"program":…,"settings":…,"sockets":…} ── who it is
 //!         ── {"update":{"service":[…]}} … "listed" ──► what is known; then each change
 //! ```
-//! One line of JSON is one message. The process answers nothing before an engine has shown it all
-//! there is, once; from then on it answers from what it was shown last. A process that takes the
-//! place of another one, of an earlier version of the program, takes its sockets too: no question is
-//! lost.
+//! One line of JSON is one message. The process answers nothing before an engine has said all that
+//! there is, once; from then on it answers from what it was told last. A process that takes the
+//! place of another one, of an earlier version of the program, takes its sockets too: no question
+//! is lost.
 
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};
@@ -64,8 +64,8 @@ enum EngineMessage {
     Listed,
 }
 
-/// Serves what engines say, one at a time: the last to connect. Ends only when no engine can connect
-/// any more.
+/// Serves what engines say, one at a time: the last to connect. Ends only when no engine can
+/// connect any more.
 ///
 /// # Errors
 /// When connections cannot be taken.
@@ -216,8 +216,8 @@ impl DnsLine {
         }
     }
 
-    /// Takes the place of the process: a server with these settings, on its sockets if it listens at
-    /// the same address.
+    /// Takes the place of the process: a server with these settings, on its sockets if it listens
+    /// at the same address.
     ///
     /// # Errors
     /// When it cannot be ended, or the sockets cannot be had.

@@ -1,4 +1,4 @@
-//! Cluster DNS as the API sees it: watches Services, EndpointSlices and pods, and says to the process
+//! Cluster DNS as the API sees it: watches Services, EndpointSlices and pods, and tells the process
 //! that serves names (`rekindle_net::dns`) what they are. One answers for all nodes of a machine.
 
 mod convert;
