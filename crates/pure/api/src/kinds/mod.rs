@@ -90,6 +90,7 @@ mod stateful_set;
 mod status_counts;
 pub(crate) mod storage;
 mod template;
+mod tls_secret;
 mod volume_sources;
 
 /// Every kind that Rekindle serves.

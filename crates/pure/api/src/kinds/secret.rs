@@ -4,7 +4,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use rekindle_types::Tick;
 
-use super::{defaults, keyed_data};
+use super::{defaults, keyed_data, tls_secret};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
@@ -13,6 +13,8 @@ use crate::validation::{Path, text};
 
 /// A token that never ends, from the time before TokenRequest.
 const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
+/// A certificate and its key.
+const TLS_TYPE: &str = "kubernetes.io/tls";
 
 impl ApiKind for Secret {
     const NAMES: ResourceNames = ResourceNames {
@@ -65,11 +67,16 @@ impl ApiKind for Secret {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let is_token = text(self.type_.as_ref()) == TOKEN_TYPE;
-        let has_token = self.data.as_ref().is_some_and(|data| data.contains_key("token"));
-        let warning = "type: kubernetes.io/service-account-token: accepted, but not enforced by this version of Rekindle: \
-                       nobody fills in a token; use `kubectl create token`, or the token that is mounted into the pod";
-        if is_token && !has_token { vec![warning.to_owned()] } else { Vec::new() }
+        let data = self.data.as_ref();
+        match text(self.type_.as_ref()) {
+            TOKEN_TYPE if !data.is_some_and(|data| data.contains_key("token")) => {
+                let warning = "type: kubernetes.io/service-account-token: accepted, but not enforced by this version of Rekindle: \
+                               no token is filled in; use `kubectl create token`, or the token that is mounted into the pod";
+                vec![warning.to_owned()]
+            }
+            TLS_TYPE => data.and_then(tls_secret::warning).into_iter().collect(),
+            _ => Vec::new(),
+        }
     }
 
     fn selectable_fields(&self) -> Vec<(&'static str, String)> {
@@ -122,7 +129,7 @@ fn required_by_type(secret: &Secret) -> Vec<FieldError> {
             missing(&["username", "password"])
         }
         "kubernetes.io/ssh-auth" => missing(&["ssh-privatekey"]),
-        "kubernetes.io/tls" => missing(&["tls.crt", "tls.key"]),
+        TLS_TYPE => missing(&["tls.crt", "tls.key"]),
         _ => Vec::new(),
     }
 }
