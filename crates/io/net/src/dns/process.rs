@@ -155,10 +155,11 @@ pub struct DnsLine {
 }
 
 impl DnsLine {
-    /// Connects to the process that listens there; `None` when none does. One that hangs is ended.
+    /// Connects to the process that listens there; `None` when none does. One that hangs, or whose
+    /// greeting is that of another version, is ended.
     ///
     /// # Errors
-    /// When it is not a process that serves names, or cannot be ended.
+    /// When it cannot be reached, or cannot be ended.
     pub async fn connect(socket: &Path) -> io::Result<Option<Self>> {
         let stream = match UnixStream::connect(socket).await {
             Ok(stream) => stream,
@@ -171,16 +172,13 @@ impl DnsLine {
         };
         let mut stream = BufReader::new(stream);
         let mut line = String::new();
-        match tokio::time::timeout(GREETING_MAX, stream.read_line(&mut line)).await {
-            Err(_) => {
-                end(stream.get_ref()).await?;
-                return Ok(None);
+        if let Ok(read) = tokio::time::timeout(GREETING_MAX, stream.read_line(&mut line)).await {
+            read?;
+            if let Ok(greeting) = serde_json::from_str(&line) {
+                return Ok(Some(Self { stream, greeting }));
             }
-            // it ended just now
-            Ok(Ok(0)) => return Ok(None),
-            Ok(read) => read?,
-        };
-        Ok(Some(Self { stream, greeting: serde_json::from_str(&line)? }))
+        }
+        end(stream.get_ref()).await.map(|()| None)
     }
 
     /// Who listens.
@@ -220,7 +218,7 @@ impl DnsLine {
     /// at the same address.
     ///
     /// # Errors
-    /// When it cannot be ended, or the sockets cannot be had.
+    /// When it cannot be ended, or the address cannot be listened at.
     pub async fn take_over(self, settings: DnsSettings) -> Result<DnsServer, NetError> {
         let before = &self.identity().settings;
         let same_address = before.zone.server == settings.zone.server;
@@ -228,7 +226,11 @@ impl DnsLine {
         let failed = |source| NetError::Dns { address: (address, super::PORT).into(), source };
         let stream = self.stream.get_ref();
         let sockets = match same_address {
-            true => sockets_of(stream, self.greeting.sockets).map_err(failed)?,
+            true => sockets_of(stream, self.greeting.sockets).unwrap_or_else(|error| {
+                // before Linux 5.6
+                tracing::info!(%error, "the sockets of the process before cannot be had: questions of this moment are refused");
+                None
+            }),
             false => None,
         };
         end(stream).await.map_err(failed)?;
