@@ -256,6 +256,16 @@ impl Engine {
             .expect("kubectl prints JSON")
     }
 
+    /// The CPU that pods can have on the first node, in thousandths.
+    pub fn cpu_millis(&self) -> u64 {
+        let node = self.get("node/node-1");
+        let cpus = node["status"]["allocatable"]["cpu"].as_str().expect("a quantity");
+        match cpus.strip_suffix('m') {
+            Some(millis) => millis.parse().expect("a number"),
+            None => cpus.parse::<u64>().expect("a number") * 1000,
+        }
+    }
+
     /// The objects of a kind, as `get` says it.
     #[track_caller]
     pub fn items(&self, kind: &str) -> Vec<Value> {

@@ -46,6 +46,41 @@ fn a_rollout_and_restarts_of_each_replica_lose_no_connection() {
     }
 }
 
+#[test]
+fn a_replica_that_makes_room_for_a_pod_of_higher_priority_loses_no_connection() {
+    let engine = Engine::start();
+    // two replicas fill the node
+    let millis = engine.cpu_millis() / 2;
+    let image = "image: localhost/demo\n";
+    let requests = format!("{image}        resources: {{requests: {{cpu: {millis}m}}}}\n");
+    engine.apply(&web(2, 10).replace(image, &requests));
+    let (address, _) = ready(&engine);
+    let load = Load::start(&address, 80);
+    load.until_answered(100);
+    engine.apply(&format!(
+        "
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {{name: high}}
+value: 100
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: urgent}}
+spec:
+  priorityClassName: high
+  containers:
+  - name: server
+    {image}    args: [server, --port, '8080']
+    resources: {{requests: {{cpu: {millis}m}}}}
+"
+    ));
+    engine.wait_ready("urgent");
+    load.until_answered(100);
+    let result = load.stop();
+    assert!(result.lost.is_empty(), "{}: {:?}", result.lost.len(), result.lost.first());
+}
+
 /// With a Service whose connections wait for up to a minute: a restart may take longer than two
 /// seconds where many tests run at once.
 fn patient(manifest: &str) -> String {

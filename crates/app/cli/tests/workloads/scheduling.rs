@@ -182,12 +182,7 @@ fn a_pod_of_higher_priority_takes_the_place_of_the_lowest_one_when_that_has_ende
             "metadata": {"name": name}, "value": value, "preemptionPolicy": policy});
         engine.apply(&class.to_string());
     }
-    let node = engine.get("node/node-1");
-    let cpus = node["status"]["allocatable"]["cpu"].as_str().unwrap().to_owned();
-    let millis: u64 = match cpus.strip_suffix('m') {
-        Some(millis) => millis.parse().unwrap(),
-        None => cpus.parse::<u64>().unwrap() * 1000,
-    };
+    let millis = engine.cpu_millis();
     // Two of them fill the node.
     let pod = |name: &str, class: &str| {
         let resources = json!({"requests": {"cpu": format!("{}m", millis / 2)}});

@@ -2,10 +2,10 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::mem::MaybeUninit;
-use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::time::Duration;
 
-use rekindle_services::{Frontend, RuleChanges, RuleElement, RuleElements, TransportProtocol};
+use rekindle_services::{Frontend, RuleChanges, RuleElement, RuleElements};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, sockopt};
 
 use super::support::*;
@@ -194,27 +194,42 @@ fn datagrams_of_before_the_port_was_open_do_not_keep_the_next_ones_from_the_pod(
 
 /// By hand, as not every kernel has sockets of SCTP: the first packet of an association.
 #[test]
-fn a_host_port_of_sctp_leads_to_its_pod() {
-    let machine = Machine::new(1);
+fn a_host_port_and_a_service_of_sctp_lead_to_their_pod() {
+    let machine = Machine::new(2);
     machine.host.block_on(|| async {
-        let address: SocketAddr = "0.0.0.0:8000".parse().unwrap();
-        let protocol = TransportProtocol::Sctp;
-        let port = Frontend { address: address.ip(), protocol, port: address.port() };
-        let _table = table_with(&host_port(port, 0)).await;
-        let server = raw_sctp(&machine.pods[0]);
-        let client = raw_sctp(&machine.outside);
-        let to = SocketAddrV4::new(HOST_OUTSIDE, 0);
-        let sent = init_packet(40_000, 8000);
-        rustix::net::sendto(&client, &sent, SendFlags::empty(), &to).unwrap();
-        let mut buffer = [MaybeUninit::<u8>::uninit(); 256];
-        let ((received, _), _) =
-            rustix::net::recv(&server, &mut buffer, RecvFlags::empty()).unwrap();
-        const IP_HEADER: usize = 20;
-        let (ip, sctp) = received.split_at(IP_HEADER);
-        assert_eq!((&ip[12..16], &ip[16..20]), (&OUTSIDE.octets()[..], &pod_ip(0).octets()[..]));
-        let ports = [&40_000_u16.to_be_bytes()[..], &POD_PORT.to_be_bytes()].concat();
-        assert_eq!(sctp[..4], ports);
+        let mut elements = host_port(sctp("0.0.0.0:8000"), 0);
+        elements.extend(service(sctp("10.96.0.1:8000"), &[0]));
+        elements.extend(service(sctp("0.0.0.0:30000"), &[0]));
+        let _table = table_with(&elements).await;
+        let cluster_ip = Ipv4Addr::new(10, 96, 0, 1);
+        for (from, source, to) in [
+            (&machine.outside, (OUTSIDE, 40_000), (HOST_OUTSIDE, 8000)),
+            (&machine.outside, (OUTSIDE, 40_001), (HOST_OUTSIDE, 30_000)),
+            (&machine.pods[1], (pod_ip(1), 40_002), (cluster_ip, 8000)),
+        ] {
+            first_packet_arrives((from, source), to, &machine.pods[0]);
+        }
     });
+}
+
+/// At the first pod, from the address that it was sent from.
+fn first_packet_arrives(
+    (from, (address, from_port)): (&Namespace, (Ipv4Addr, u16)),
+    (to, port): (Ipv4Addr, u16),
+    pod: &Namespace,
+) {
+    let server = raw_sctp(pod);
+    let client = raw_sctp(from);
+    let to = SocketAddrV4::new(to, 0);
+    let sent = init_packet(from_port, port);
+    rustix::net::sendto(&client, &sent, SendFlags::empty(), &to).unwrap();
+    let mut buffer = [MaybeUninit::<u8>::uninit(); 256];
+    let ((received, _), _) = rustix::net::recv(&server, &mut buffer, RecvFlags::empty()).unwrap();
+    const IP_HEADER: usize = 20;
+    let (ip, sctp) = received.split_at(IP_HEADER);
+    assert_eq!((&ip[12..16], &ip[16..20]), (&address.octets()[..], &pod_ip(0).octets()[..]));
+    let ports = [&from_port.to_be_bytes()[..], &POD_PORT.to_be_bytes()].concat();
+    assert_eq!(sctp[..4], ports);
 }
 
 fn raw_sctp(namespace: &Namespace) -> rustix::fd::OwnedFd {

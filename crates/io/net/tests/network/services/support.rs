@@ -161,6 +161,10 @@ pub fn udp(address: &str) -> Frontend {
     frontend(address, TransportProtocol::Udp)
 }
 
+pub fn sctp(address: &str) -> Frontend {
+    frontend(address, TransportProtocol::Sctp)
+}
+
 fn frontend(address: &str, protocol: TransportProtocol) -> Frontend {
     let address: SocketAddr = address.parse().unwrap();
     Frontend { address: address.ip(), protocol, port: address.port() }
