@@ -121,12 +121,17 @@ fn main() -> anyhow::Result<()> {
 /// Tests at the same time: most of those that drive containers wait.
 const THREADS_PER_CORE: usize = 3;
 
+/// The package of the simulator.
+const SIMULATOR: &str = "rekindle-sim";
+/// The profile that it is built with: Cargo.toml says why.
+const CAMPAIGNS: &str = "campaigns";
+
 /// Plays seeds with every assertion, and code that is optimised a little: in a debug build there
 /// are not a tenth as many in a minute.
 fn sim(seeds: &str, time: Option<&str>) -> anyhow::Result<()> {
     run(cargo_command()
-        .args(["run", "--profile", "campaigns", "--quiet", "--locked"])
-        .args(["--package", "rekindle-sim", "--example", "seeds", "--", seeds])
+        .args(["run", "--profile", CAMPAIGNS, "--quiet", "--locked"])
+        .args(["--package", SIMULATOR, "--example", "seeds", "--", seeds])
         .args(time))
 }
 
@@ -165,7 +170,7 @@ fn fuzz(target: &str, seconds: u32) -> anyhow::Result<()> {
 /// Each night has seeds of its own.
 fn nightly(time: &str) -> anyhow::Result<()> {
     run(cargo_command()
-        .args(["test", "--profile", "campaigns", "--locked", "--no-fail-fast"])
+        .args(["test", "--profile", CAMPAIGNS, "--locked", "--no-fail-fast"])
         .args(["--package", "rekindle-pod", "--package", "rekindle-pod-driver"])
         .args(["--package", "rekindle-ladder", "--package", "rekindle-store"])
         .env("PROPTEST_CASES", "10000"))?;
@@ -186,17 +191,27 @@ fn test(args: &[String]) -> anyhow::Result<()> {
     tools::debian_packages()?;
     let python_client = tools::python_client()?;
     let threads = THREADS_PER_CORE * std::thread::available_parallelism()?.get();
-    // It builds the binary that the black-box tests drive, too, and all of it before the first test
-    // runs. To build that alone first would be to build half of the workspace twice: a few
-    // dependencies have further features in tests. `.config/nextest.toml` has the rest.
-    run(tools::cargo_nextest()?
-        .args(["nextest", "run", "--workspace", "--locked"])
-        .args(args)
+    let mut nextest = tools::cargo_nextest()?;
+    nextest
+        .args(["nextest", "run", "--locked"])
         .env("NEXTEST_TEST_THREADS", threads.to_string())
         .env("REKINDLE_TEST_KUBECTL", kubectl)
         .env("REKINDLE_TEST_REGISTRY", registry)
         .env("REKINDLE_TEST_CONTAINERD", containerd)
-        .env("REKINDLE_TEST_PYTHON_CLIENT", python_client))
+        .env("REKINDLE_TEST_PYTHON_CLIENT", python_client);
+    // It builds the binary that the black-box tests drive, too, and all of it before the first test
+    // runs. To build that alone first would be to build half of the workspace twice: a few
+    // dependencies have further features in tests. `.config/nextest.toml` has the rest.
+    nextest.arg("--workspace");
+    if !args.is_empty() {
+        return run(nextest.args(args));
+    }
+    let others = run(nextest.args(["-E", &format!("not package({SIMULATOR})")]));
+    // Unoptimised, the simulator's tests take as long as a third of all others.
+    let simulator = run(tools::cargo_nextest()?
+        .args(["nextest", "run", "--locked", "--cargo-profile", CAMPAIGNS])
+        .args(["--package", SIMULATOR]));
+    others.and(simulator)
 }
 
 fn cargo<const N: usize>(args: [&str; N]) -> anyhow::Result<()> {
