@@ -102,15 +102,15 @@ impl ParentReport {
         Ok(Self(line.into()))
     }
 
-    /// Says that all is well. Whoever started the process may have been killed meanwhile; it runs
-    /// all the same.
-    pub fn ready(mut self) {
-        let _nobody_listens = writeln!(self.0, "{READY}");
-    }
-
-    /// Says why it ends.
-    pub fn failed(mut self, error: &anyhow::Error) {
-        let _nobody_listens = writeln!(self.0, "{}", causes(&**error).replace('\n', " "));
+    /// Says that all is well, or why the process ends, and passes it on. If the starter was killed,
+    /// the process runs all the same.
+    pub fn tell<T>(mut self, started: anyhow::Result<T>) -> anyhow::Result<T> {
+        let line = match &started {
+            Ok(_) => READY.to_owned(),
+            Err(error) => causes(&**error).replace('\n', " "),
+        };
+        let _reader_is_gone = writeln!(self.0, "{line}");
+        started
     }
 }
 

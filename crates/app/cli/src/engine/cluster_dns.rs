@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use kube::Client;
 use rekindle_net::BridgeNetwork;
 use rekindle_net::dns::{self, DnsLine, DnsProcessIdentity, DnsServer, DnsSettings};
@@ -47,25 +47,34 @@ pub struct ClusterDns {
 }
 
 impl ClusterDns {
-    /// Answers from now on. A machine on which something else has the port does without: pods use
-    /// the node's resolvers, and are told.
-    pub async fn start(
+    /// Starts the process beside what the engine starts meanwhile. A machine on which something
+    /// else has the port does without: pods use the node's resolvers, and are told.
+    pub fn start(
         network: &BridgeNetwork,
         (settings, data_dir): (&NodeSettings, &DataDir),
         client: Client,
         names: ServiceNames,
-    ) -> Self {
-        let started = async {
-            let launch = Launch::of(network, settings, data_dir)?;
+    ) -> JoinHandle<Self> {
+        let launch = Launch::of(network, settings, data_dir);
+        let connected = async {
+            let launch = launch?;
             let line = launch.connect().await?;
             anyhow::Ok((launch, line))
         };
-        match started.await {
+        tokio::spawn(async move { Self::kept(connected.await, client, names) })
+    }
+
+    fn kept(
+        connected: anyhow::Result<(Launch, DnsLine)>,
+        client: Client,
+        names: ServiceNames,
+    ) -> Self {
+        match connected {
             Ok((launch, line)) => {
+                let address = Some(launch.identity.settings.zone.server);
                 let (stop, stopped) = oneshot::channel();
                 let keep = async move { launch.keep(line, client, names, stopped).await };
-                let keeper = Some((stop, tokio::spawn(keep)));
-                Self { address: Some(network.gateway()), keeper }
+                Self { address, keeper: Some((stop, tokio::spawn(keep))) }
             }
             Err(error) => {
                 tracing::warn!(
@@ -138,10 +147,16 @@ impl Launch {
         let settings = serde_json::to_string(&self.identity.settings)?;
         command.arg("cluster-dns").arg(&self.socket).arg(settings);
         let started = background::start(PROCESS, command, &self.log)?;
-        let child = tokio::task::spawn_blocking(move || started.wait()).await??;
-        background::reap(PROCESS.to_owned(), child)?;
+        let child = tokio::task::spawn_blocking(move || started.wait()).await?;
+        let started = child.and_then(|child| background::reap(PROCESS.to_owned(), child));
         let line = DnsLine::connect(&self.socket).await.context("connect to cluster DNS")?;
-        line.context("the process of cluster DNS ended at once")
+        match (started, line) {
+            (Ok(()), Some(line)) => Ok(line),
+            (Ok(()), None) => bail!("the process of cluster DNS ended at once"),
+            // one that an engine was about to start when it was killed was faster
+            (Err(_), Some(line)) if *line.identity() == self.identity => Ok(line),
+            (Err(error), _) => Err(error),
+        }
     }
 
     /// Says to the process what there is, and starts it again whenever it ends, until `stopped`
@@ -198,14 +213,7 @@ pub fn run(args: &ClusterDnsProcess) -> anyhow::Result<ExitCode> {
             process_limits::drop_capabilities().context("give up the rights of root")?;
             Ok((server, listener, background::fingerprint()?))
         };
-        let (server, listener, program) = match opened.await {
-            Ok(opened) => opened,
-            Err(error) => {
-                report.failed(&error);
-                return Err(error);
-            }
-        };
-        report.ready();
+        let (server, listener, program) = report.tell(opened.await)?;
         footprint::shrink_after_start();
         let never = dns::serve_process(server, program, listener).await;
         match never.context("serve cluster DNS")? {}

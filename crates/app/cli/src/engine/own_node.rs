@@ -65,7 +65,7 @@ impl OwnNode {
             PolicyWriter::start(bridge, network.ipv6_prefix(), api.client(network_policies::USER));
         let (client, names) = (api.client(CLUSTER_DNS), rules.service_names);
         let dns = (&node_settings, data_dir);
-        let cluster_dns = ClusterDns::start(&network, dns, client, names).await;
+        let cluster_dns = ClusterDns::start(&network, dns, client, names);
         let pod_api = PodApi::open(&network, &settings.bridge, api, services, serving.address)?;
         publish(api, pod_api.addresses).await.context("publish the API to pods")?;
         let addresses = match names {
@@ -82,6 +82,7 @@ impl OwnNode {
         let runtime = node::open_runtime(data_dir, &engine_dir, clock.shared(), sources).await;
         let runtime = Arc::new(runtime?);
         let static_pods = settings.static_pods(data_dir)?;
+        let cluster_dns = cluster_dns.await.context("start cluster DNS")?;
         let service = NodeService {
             settings: node_settings,
             api: addresses,

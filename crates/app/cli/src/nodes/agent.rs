@@ -51,14 +51,7 @@ pub fn run(args: &NodeAgent) -> anyhow::Result<ExitCode> {
     process_limits::take();
     event_loop()?.block_on(async {
         let mut signals = EndSignals::listen()?;
-        let mut agent = match RunningAgent::start(&args.folder).await {
-            Ok(agent) => agent,
-            Err(error) => {
-                report.failed(&error);
-                return Err(error);
-            }
-        };
-        report.ready();
+        let mut agent = report.tell(RunningAgent::start(&args.folder).await)?;
         footprint::shrink_after_start();
         let ending = agent.end_signal(&mut signals).await?;
         agent.stop(ending).await;

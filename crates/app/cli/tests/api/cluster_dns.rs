@@ -133,6 +133,10 @@ fn resolv_conf(engine: &Engine, pod: &str) -> String {
 
 /// How many hosts the server names for a port, asked by a process of the node.
 fn hosts_of_port(server: &str, labels: &[&str]) -> u8 {
+    try_hosts_of_port(server, labels).unwrap()
+}
+
+fn try_hosts_of_port(server: &str, labels: &[&str]) -> std::io::Result<u8> {
     let mut question = vec![7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in labels.iter().copied().chain(["default", "svc", "cluster", "local", ""]) {
         question.push(u8::try_from(label.len()).unwrap());
@@ -143,11 +147,11 @@ fn hosts_of_port(server: &str, labels: &[&str]) -> u8 {
     socket.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
     // connected: a server that is not there is an error
     socket.connect((server, 53)).unwrap();
-    socket.send(&question).unwrap();
+    socket.send(&question)?;
     let mut answer = [0; 1500];
-    let len = socket.recv(&mut answer).unwrap();
+    let len = socket.recv(&mut answer)?;
     assert!(len > question.len() && answer[..2] == question[..2]);
-    answer[7]
+    Ok(answer[7])
 }
 
 #[test]
@@ -260,7 +264,7 @@ fn no_question_is_lost_while_engines_come_and_go_and_another_process_answers() {
     );
     let node = engine.get("node/node-1");
     let server = node["status"]["addresses"][0]["address"].as_str().unwrap().to_owned();
-    let asker = Asker::start(server);
+    let asker = Asker::start(server.clone());
     asker.until_answered(10);
     let first = server_process(&engine).unwrap();
     let status = format!("/proc/{}/status", first.as_raw_nonzero());
@@ -289,12 +293,8 @@ fn no_question_is_lost_while_engines_come_and_go_and_another_process_answers() {
     let handle = pidfd_open(second, PidfdFlags::empty()).unwrap();
     pidfd_send_signal(&handle, Signal::KILL).unwrap();
     poll(&mut [PollFd::new(&handle, PollFlags::IN)], None).unwrap();
-    let third = loop {
-        match server_process(&engine) {
-            Some(process) => break process,
-            None => std::thread::yield_now(),
-        }
-    };
+    while try_hosts_of_port(&server, &["_sql", "_tcp", "db"]).is_err() {}
+    let third = server_process(&engine).unwrap();
     engine.kill();
     rustix::process::kill_process(third, Signal::STOP).unwrap();
     engine.launch(&arguments);

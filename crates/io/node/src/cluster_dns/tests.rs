@@ -69,14 +69,17 @@ async fn names_are_what_the_api_says_from_the_first_answer_on() {
     assert!(DnsLine::connect(&socket).await.unwrap().is_none(), "nothing listens yet");
     let listener = UnixListener::bind(&socket).unwrap();
     let serving = tokio::spawn(serve_process(dns, "1".to_owned(), listener));
-    let engine = async || {
-        let mut line = DnsLine::connect(&socket).await.unwrap().unwrap();
+    let connect = async || {
+        let line = DnsLine::connect(&socket).await.unwrap().unwrap();
         let identity = DnsProcessIdentity { program: "1".to_owned(), settings: settings.clone() };
         assert_eq!(*line.identity(), identity);
+        line
+    };
+    let feed = |mut line: DnsLine| {
         let client = world.api.client();
         tokio::spawn(async move { feed_names(&mut line, client, ServiceNames::ClusterIps).await })
     };
-    let first = engine().await;
+    let first = feed(connect().await);
     let (host, service) = ("web-0.web.shop.svc.cluster.local", "web.shop.svc.cluster.local");
     let address = Ipv4Addr::new(10, 88, 0, 2);
     assert_eq!(ask(host).await, (0, vec![address]), "nobody is told before all is known");
@@ -100,7 +103,7 @@ async fn names_are_what_the_api_says_from_the_first_answer_on() {
     world.api.remove("services", "web");
     assert_eq!(ask(host).await, (0, vec![address]), "what was known last");
 
-    let second = engine().await;
+    let second = feed(connect().await);
     until(host, (NO_NAME, &[])).await;
     serving.abort();
     second.await.unwrap().unwrap();
