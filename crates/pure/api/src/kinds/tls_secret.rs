@@ -28,8 +28,9 @@ pub(super) fn warning(data: &BTreeMap<String, ByteString>) -> Option<String> {
 /// The blocks of a file. What is between them, and blocks that cannot be read, are skipped.
 fn blocks(file: &[u8]) -> Vec<Pem> {
     let text = String::from_utf8_lossy(file);
-    let begins = text.match_indices(BEGIN);
-    begins.filter_map(|(begin, _)| pem::parse(&text[begin..]).ok()).collect()
+    // each is read up to where the next one begins, and so no byte twice
+    let blocks = text.split(BEGIN).skip(1);
+    blocks.filter_map(|block| pem::parse(format!("{BEGIN}{block}")).ok()).collect()
 }
 
 fn certificate_problem(blocks: &[Pem]) -> Option<String> {

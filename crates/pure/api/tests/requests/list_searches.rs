@@ -97,6 +97,7 @@ const REVIEWED: &[(&str, usize)] = &[
     ("kinds/storage/mod.rs", 3),
     ("kinds/storage/volume.rs", 2),
     ("kinds/storage/volume_attributes_class.rs", 1),
+    ("kinds/tls_secret.rs", 3),
     ("kinds/volume_sources/iscsi.rs", 1),
     ("kinds/volume_sources/mod.rs", 1),
     ("patch/directives.rs", 7),
