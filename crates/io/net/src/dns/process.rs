@@ -9,7 +9,7 @@
 //! One line of JSON is one message. The process answers nothing before an engine has said all that
 //! there is, once; from then on it answers from what it was told last. A process that takes the
 //! place of another one, of an earlier version of the program, takes its sockets too: no question
-//! is lost.
+//! is refused, and one that was read already is asked again by its resolver.
 
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};
