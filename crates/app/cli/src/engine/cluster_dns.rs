@@ -196,7 +196,7 @@ impl Launch {
     }
 }
 
-/// The process: serves names until it is ended.
+/// The process: serves names until it is ended, or another takes its place.
 pub fn run(args: &ClusterDnsProcess) -> anyhow::Result<ExitCode> {
     background::init_log("info");
     let report = ParentReport::take()?;
@@ -215,8 +215,8 @@ pub fn run(args: &ClusterDnsProcess) -> anyhow::Result<ExitCode> {
         };
         let (server, listener, program) = report.tell(opened.await)?;
         footprint::shrink_after_start();
-        let never = dns::serve_process(server, program, listener).await;
-        match never.context("serve cluster DNS")? {}
+        dns::serve_process(server, program, listener).await.context("serve cluster DNS")?;
+        Ok(ExitCode::SUCCESS)
     })
 }
 

@@ -1,6 +1,5 @@
 //! Cluster DNS with real containers: who asks is the C library in a pod, or the test as a process
 //! of the node.
-use std::io::ErrorKind;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -145,8 +144,7 @@ fn try_hosts_of_port(server: &str, labels: &[&str]) -> std::io::Result<u8> {
     }
     question.extend([0, 33, 0, 1]);
     let socket = UdpSocket::bind((server, 0)).unwrap();
-    // as long as the C library waits
-    socket.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
     // connected: a server that is not there is an error
     socket.connect((server, 53)).unwrap();
     socket.send(&question)?;
@@ -214,7 +212,7 @@ fn server_process(engine: &Engine) -> Option<Pid> {
     first
 }
 
-/// Asks all the time whether a name is known, until it is dropped. No question may be refused.
+/// Asks all the time whether a name is known, until it is dropped. Each question must be answered.
 struct Asker {
     asked: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
@@ -227,11 +225,7 @@ impl Asker {
         let (count, stop) = (Arc::clone(&asked), Arc::clone(&over));
         let thread = std::thread::spawn(move || {
             while !stop.load(Relaxed) {
-                match try_hosts_of_port(&server, &["_sql", "_tcp", "db"]) {
-                    Ok(hosts) => assert_eq!(hosts, 1),
-                    // one that the process before had read: resolvers ask again, too
-                    Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
-                }
+                assert_eq!(hosts_of_port(&server, &["_sql", "_tcp", "db"]), 1);
                 count.fetch_add(1, Relaxed);
             }
         });
@@ -241,7 +235,7 @@ impl Asker {
     fn until_answered(&self, more: u64) {
         let wanted = self.asked.load(Relaxed) + more;
         while self.asked.load(Relaxed) < wanted {
-            assert!(!self.thread.as_ref().unwrap().is_finished(), "a question was refused");
+            assert!(!self.thread.as_ref().unwrap().is_finished(), "a question had no answer");
             std::thread::yield_now();
         }
     }
@@ -253,7 +247,7 @@ impl Asker {
 }
 
 #[test]
-fn no_question_is_refused_while_engines_come_and_go_and_another_process_answers() {
+fn no_question_is_lost_while_engines_come_and_go_and_another_process_answers() {
     let mut engine = Engine::prepare();
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("node.yaml");

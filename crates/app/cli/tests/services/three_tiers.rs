@@ -46,7 +46,9 @@ fn an_app_of_three_tiers_is_reached_from_everywhere_and_loses_no_request() {
     assert_eq!(reads("127.0.0.1", forwarded_port(&mut lines, 8080)), 4);
     drop((forward, lines));
 
-    // each tier is replaced or restarted under load
+    // each tier is replaced or restarted under load; where many tests run at once that may take
+    // longer than connections wait by themselves
+    engine.kubectl(&["annotate", "service", "database", "rekindle.dev/hold-connections=1m"]);
     let load = Load::start(&address, 80);
     load.until_answered(50);
     engine.kubectl(&["rollout", "restart", "deployment/front", "deployment/api"]);

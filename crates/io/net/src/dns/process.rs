@@ -8,10 +8,10 @@
 //! ```
 //! One line of JSON is one message. The process answers nothing before an engine has said all that
 //! there is, once; from then on it answers from what it was told last. A process that takes the
-//! place of another one, of an earlier version of the program, takes its sockets too: no question
-//! is refused, and one that was read already is asked again by its resolver.
+//! place of another one, of an earlier version of the program, takes its sockets too, and has it
+//! end between two questions: no question is lost. One that the node's resolvers are being asked is
+//! asked again by the pod.
 
-use std::convert::Infallible;
 use std::io::{self, ErrorKind};
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::Path;
@@ -28,12 +28,15 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::oneshot;
 
+use super::PORT;
 use super::server::{DnsServer, DnsSettings, SharedView};
 use super::view::DnsUpdate;
 use crate::error::NetError;
 
 /// How long a process may take to say who it is. One that takes longer hangs.
 const GREETING_MAX: Duration = Duration::from_secs(2);
+/// How long one may take to end when another takes its place.
+const RETIRED_AFTER: Duration = Duration::from_secs(1);
 
 /// What a process says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,10 +65,12 @@ enum EngineMessage {
     Update(DnsUpdate),
     /// All that there is has been said.
     Listed,
+    /// Another process has the sockets now.
+    Retire,
 }
 
-/// Serves what engines say, one at a time: the last to connect. Ends only when no engine can
-/// connect any more.
+/// Serves what engines say, one at a time: the last to connect. Ends when another process takes its
+/// place.
 ///
 /// # Errors
 /// When connections cannot be taken.
@@ -73,7 +78,7 @@ pub async fn serve_process(
     server: DnsServer,
     program: String,
     listener: UnixListener,
-) -> io::Result<Infallible> {
+) -> io::Result<()> {
     let identity = DnsProcessIdentity { program, settings: server.settings().clone() };
     let greeting = line_of(&Greeting { identity, sockets: server.socket_numbers() })?;
     let view = SharedView::default();
@@ -81,10 +86,11 @@ pub async fn serve_process(
     let serving = async {
         match when_listed.await {
             Ok(()) => server.serve(view.clone()).await,
-            // The other side ends with an error, which ends the process.
+            // The other side ends, which ends the process.
             Err(_) => std::future::pending().await,
         }
     };
+    // What is dropped waits for a question: one of the cluster's names is answered as it is read.
     tokio::select! {
         ended = follow_engines(&listener, &greeting, &view, listed) => ended,
         () = serving => Err(io::Error::other("the DNS server ended")),
@@ -96,7 +102,7 @@ async fn follow_engines(
     greeting: &[u8],
     view: &SharedView,
     listed: oneshot::Sender<()>,
-) -> io::Result<Infallible> {
+) -> io::Result<()> {
     let mut engine: Option<Lines<BufReader<UnixStream>>> = None;
     let mut listed = Some(listed);
     loop {
@@ -119,6 +125,7 @@ async fn follow_engines(
                     let _serving = listed.send(());
                 }
             }
+            Ok(Some(EngineMessage::Retire)) => return Ok(()),
             Ok(None) => engine = None,
             Err(error) => {
                 tracing::warn!(%error, "failed to read what the engine says of names");
@@ -191,7 +198,7 @@ impl DnsLine {
     /// # Errors
     /// When the process has ended.
     pub async fn send(&mut self, update: DnsUpdate) -> io::Result<()> {
-        self.stream.write_all(&line_of(&EngineMessage::Update(update))?).await
+        self.say(&EngineMessage::Update(update)).await
     }
 
     /// Says that all that there is has been said.
@@ -199,7 +206,11 @@ impl DnsLine {
     /// # Errors
     /// When the process has ended.
     pub async fn listed(&mut self) -> io::Result<()> {
-        self.stream.write_all(&line_of(&EngineMessage::Listed)?).await
+        self.say(&EngineMessage::Listed).await
+    }
+
+    async fn say(&mut self, message: &EngineMessage) -> io::Result<()> {
+        self.stream.write_all(&line_of(message)?).await
     }
 
     /// Resolves when the process has ended, or takes another engine's word.
@@ -219,11 +230,11 @@ impl DnsLine {
     ///
     /// # Errors
     /// When it cannot be ended, or the address cannot be listened at.
-    pub async fn take_over(self, settings: DnsSettings) -> Result<DnsServer, NetError> {
+    pub async fn take_over(mut self, settings: DnsSettings) -> Result<DnsServer, NetError> {
         let before = &self.identity().settings;
         let same_address = before.zone.server == settings.zone.server;
         let address = settings.zone.server;
-        let failed = |source| NetError::Dns { address: (address, super::PORT).into(), source };
+        let failed = |source| NetError::Dns { address: (address, PORT).into(), source };
         let stream = self.stream.get_ref();
         let sockets = match same_address {
             true => sockets_of(stream, self.greeting.sockets).unwrap_or_else(|error| {
@@ -233,7 +244,14 @@ impl DnsLine {
             }),
             false => None,
         };
-        end(stream).await.map_err(failed)?;
+        let retired = async {
+            self.say(&EngineMessage::Retire).await?;
+            self.closed().await;
+            io::Result::Ok(())
+        };
+        // one that does not end by itself is ended
+        drop(tokio::time::timeout(RETIRED_AFTER, retired).await);
+        end(self.stream.get_ref()).await.map_err(failed)?;
         match sockets {
             Some([udp, tcp]) => DnsServer::with_sockets(udp, tcp, settings).map_err(failed),
             None => DnsServer::open(settings).await,
