@@ -41,7 +41,7 @@ use crate::reviews;
 use crate::service_addresses::{self, ServiceRanges};
 use crate::shared::{ApiParts, ApiShared};
 use crate::status::ApiError;
-use crate::subresources;
+use crate::subresources::{self, binding};
 use crate::verbs;
 use crate::{keys, managed_fields};
 
@@ -467,15 +467,11 @@ impl Api {
         if let Some(outcome) = resource_metrics::query(request, path, &options)? {
             return Ok(outcome);
         }
-        let bindings = (&*self.shared, path, &options);
-        if let Some(outcome) =
-            subresources::binding::serve_collection(bindings, (request, session))?
-        {
-            return Ok(outcome);
-        }
         if request.path.contains("//") && path.subresource != PROXY {
             return discovery::misspelt(&self.shared, &request.path, path);
         }
+        let bound_by_body = binding::pods_of_collection(path);
+        let path = bound_by_body.as_ref().unwrap_or(path);
         let entry = self.shared.kind(path).filter(|entry| is_in_scope(entry, path));
         let Some(entry) = &entry else { return discovery::nothing_served(&self.shared, path) };
         if path.name.contains('/') {
@@ -499,8 +495,11 @@ impl Api {
             call.form()?;
         }
         managed_fields::check_options(&call, verb)?;
-        let outcome =
-            if path.subresource.is_empty() { main(&call, verb) } else { sub(&call, verb) };
+        let outcome = match path.subresource.as_str() {
+            "" if bound_by_body.is_some() => binding::create_by_body(&call),
+            "" => main(&call, verb),
+            _ => sub(&call, verb),
+        };
         match entry.deprecation.as_deref() {
             Some(warning) => with_warning(outcome, warning),
             None => outcome,

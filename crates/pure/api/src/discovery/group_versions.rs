@@ -249,25 +249,26 @@ fn subresource(entry: &KindEntry, sub: Subresource) -> DiscoveryResource {
 }
 
 fn bindings_resource() -> DiscoveryResource {
-    DiscoveryResource {
-        name: binding::COLLECTION.into(),
-        kind: DiscoveryKind::new("", "v1", "Binding"),
-        scope: ResourceScope::Namespaced,
-        singular: "binding".into(),
-        verbs: &["create"],
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        subresources: Vec::new(),
-        storage_version_hash: None,
-    }
+    let kind = DiscoveryKind::new("", "v1", "Binding");
+    create_only((binding::COLLECTION, "binding"), kind, ResourceScope::Namespaced)
 }
 
 fn review_resource(review: &reviews::ReviewKind) -> DiscoveryResource {
+    let kind = DiscoveryKind::new(review.group, reviews::VERSION, review.kind);
+    create_only((review.plural, review.singular), kind, review.scope)
+}
+
+/// A kind that is answered and never stored.
+fn create_only(
+    (plural, singular): (&'static str, &'static str),
+    kind: DiscoveryKind,
+    scope: ResourceScope,
+) -> DiscoveryResource {
     DiscoveryResource {
-        name: review.plural.into(),
-        kind: DiscoveryKind::new(review.group, reviews::VERSION, review.kind),
-        scope: review.scope,
-        singular: review.singular.into(),
+        name: plural.into(),
+        kind,
+        scope,
+        singular: singular.into(),
         verbs: &["create"],
         short_names: Vec::new(),
         categories: Vec::new(),

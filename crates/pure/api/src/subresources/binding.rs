@@ -6,15 +6,13 @@ use k8s_openapi::api::core::v1::{Binding, Pod, PodCondition};
 use rekindle_store::{StoredObject, WritePrecondition};
 
 use crate::admission::runtime_classes;
-use crate::admission_session::AdmissionSession;
 use crate::call::{ApiCall, put};
 use crate::decode::{UnstoredBody, UnstoredKind, unstored};
 use crate::object_meta;
 use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 use crate::registry::{AnyObject, FieldError};
-use crate::request::options::{DryRun, RequestOptions};
-use crate::request::{ApiRequest, ResourcePath};
-use crate::shared::ApiShared;
+use crate::request::ResourcePath;
+use crate::request::options::DryRun;
 use crate::status::{ApiError, Status};
 use crate::validation::{items, text};
 
@@ -30,31 +28,29 @@ pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     write(call, &body, &node)
 }
 
-/// Serves `bindings` of a namespace; none when the path names something else.
-pub(crate) fn serve_collection(
-    (api, path, options): (&ApiShared, &ResourcePath, &RequestOptions),
-    (request, session): (&ApiRequest, &AdmissionSession),
-) -> Result<Option<RequestOutcome>, ApiError> {
+/// The collection of pods that a path of `bindings` stands for, if it is one.
+pub(crate) fn pods_of_collection(path: &ResourcePath) -> Option<ResourcePath> {
     let place = [&path.group, &path.version, &path.resource, &path.name, &path.subresource];
-    if place != ["", "v1", COLLECTION, "", ""] || path.namespace.is_empty() {
-        return Ok(None);
-    }
-    if request.method != Method::POST {
+    let is_collection = place == ["", "v1", COLLECTION, "", ""] && !path.namespace.is_empty();
+    is_collection.then(|| ResourcePath { resource: "pods".to_owned(), ..path.clone() })
+}
+
+/// Binds the pod that the body names, of the namespace of the call.
+pub(crate) fn create_by_body(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
+    if call.request.method != Method::POST {
         return Err(ApiError::method_not_allowed());
     }
-    let pods = ResourcePath { resource: "pods".to_owned(), ..path.clone() };
-    let entry = api.kind(&pods).ok_or_else(ApiError::no_such_path)?;
-    let call_of = |path| ApiCall::new(api, &entry, path, options.clone(), (request, session));
-    let mut body = unstored::<Binding>(&call_of(path), KIND)?;
-    object_meta::settle_namespace(&entry, &mut body.object.metadata, path)?;
+    let mut body = unstored::<Binding>(call, KIND)?;
+    object_meta::settle_namespace(call.entry, &mut body.object.metadata, call.path)?;
     let node = target(&body.object)?;
-    let name = text(body.object.metadata.name.as_ref());
+    let name = text(body.object.metadata.name.as_ref()).to_owned();
     if name.is_empty() {
         return Err(ApiError::bad_request("Name parameter required."));
     }
-    let binding = BINDING.to_owned();
-    let path = ResourcePath { name: name.to_owned(), subresource: binding, ..pods };
-    write(&call_of(&path), &body, &node).map(Some)
+    let path = ResourcePath { name, subresource: BINDING.to_owned(), ..call.path.clone() };
+    let ApiCall { api, entry, request, session, .. } = *call;
+    let call = ApiCall::new(api, entry, &path, call.options.clone(), (request, session));
+    write(&call, &body, &node)
 }
 
 fn write(

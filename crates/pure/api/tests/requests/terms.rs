@@ -43,12 +43,18 @@ fn a_write_of_an_old_term_is_refused_whatever_it_does_and_others_are_taken() {
             format!("{PODS}/a/eviction?{third}"),
             json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}),
         ),
+        (
+            "POST",
+            format!("{}?{third}", PODS.replace("pods", "bindings")),
+            json!({"metadata": {"name": "a"}, "target": {"name": "node-1"}}),
+        ),
     ] {
         assert_eq!(code(&mut bench, method, &target, &body), 409, "{method} {target}");
     }
     assert_eq!(code(&mut bench, "GET", &format!("{PODS}/a?{third}"), &json!({})), 200, "reads");
     assert_eq!(code(&mut bench, "POST", &format!("{PODS}?{fourth}"), &pod("d")), 201);
     assert_eq!(code(&mut bench, "POST", PODS, &pod("e")), 201, "users have no term");
+    assert!(bench.get(&format!("{PODS}/a"))["spec"]["nodeName"].is_null(), "it is not bound");
 }
 
 #[test]
