@@ -81,10 +81,10 @@ impl BackgroundProcess {
     }
 }
 
-/// Waits for the process's end in the background, and logs how it came.
+/// Reaps the process in the background and logs its exit status.
 pub fn reap(what: String, mut child: Child) -> anyhow::Result<()> {
     let wait = move || match child.wait() {
-        Ok(status) => tracing::info!(process = what, %status, "a process of ours ended"),
+        Ok(status) => tracing::info!(process = what, %status, "background process exited"),
         Err(error) => tracing::warn!(process = what, %error, "failed to wait for a process"),
     };
     let thread = std::thread::Builder::new().name("reaper".to_owned()).spawn(wait);
@@ -102,9 +102,9 @@ impl ParentReport {
         Ok(Self(line.into()))
     }
 
-    /// Says that all is well, or why the process ends, and passes it on. If the starter was killed,
-    /// the process runs all the same.
-    pub fn tell<T>(mut self, started: anyhow::Result<T>) -> anyhow::Result<T> {
+    /// Reports whether the start succeeded, and returns the result. A starter that was killed reads
+    /// nothing; that is no error.
+    pub fn send<T>(mut self, started: anyhow::Result<T>) -> anyhow::Result<T> {
         let line = match &started {
             Ok(_) => READY.to_owned(),
             Err(error) => causes(&**error).replace('\n', " "),

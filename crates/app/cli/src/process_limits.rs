@@ -24,8 +24,8 @@ pub fn take() {
     raise_open_files();
 }
 
-/// Gives up all that root may do and others may not, for good. To be called by the only thread of a
-/// process. Files that root owns can be opened all the same.
+/// Drops all capabilities, for good. Call it from the only thread of the process. The process can
+/// still open the files that root owns.
 pub fn drop_capabilities() -> rustix::io::Result<()> {
     set_no_new_privs(true)?;
     clear_ambient_capability_set()?;

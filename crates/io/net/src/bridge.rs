@@ -84,8 +84,9 @@ pub(crate) async fn ensure(
     handle.link().change(up.build()).execute().await.map_err(failed("set up bridge"))?;
     let give = |gateway: IpAddr, prefix| handle.address().add(index, gateway, prefix).replace();
     let first = give(gateway.into(), subnet.prefix_len());
-    let second =
-        second.map(|(gateway, subnet)| ipv6::at_once(give(gateway.into(), subnet.prefix_len())));
+    let second = second.map(|(gateway, subnet)| {
+        ipv6::without_duplicate_detection(give(gateway.into(), subnet.prefix_len()))
+    });
     for address in [first].into_iter().chain(second) {
         address.execute().await.map_err(failed("give the gateway address to bridge"))?;
     }

@@ -54,10 +54,10 @@ pub(crate) fn enable_on_new_interfaces() -> Result<(), NetError> {
     enable_on("default")
 }
 
-/// Gives the address in a state in which sockets can be bound to it at once. Otherwise the kernel
-/// has it as tentative until a worker of its own has found that there is no test for duplicates to
-/// do, and binding fails until then (EADDRNOTAVAIL).
-pub(crate) fn at_once(mut request: AddressAddRequest) -> AddressAddRequest {
+/// Adds the address without duplicate address detection, so that sockets can bind to it at once.
+/// `accept_dad` alone does not do that: the address stays tentative until a kernel worker runs, and
+/// bind fails with EADDRNOTAVAIL.
+pub(crate) fn without_duplicate_detection(mut request: AddressAddRequest) -> AddressAddRequest {
     request.message_mut().header.flags |= AddressHeaderFlags::Nodad;
     request
 }

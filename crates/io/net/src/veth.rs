@@ -230,7 +230,7 @@ async fn configure_ipv6(
     let failed = |operation| move |source| netlink(operation, plug.host_name, source);
     let [own, gateway] = [plug.address, plug.gateway].map(|first| prefix.address(first));
     let address = inside.address().add(eth0, own.into(), HOST_PREFIX_OF_IPV6).replace();
-    let address = ipv6::at_once(address);
+    let address = ipv6::without_duplicate_detection(address);
     let neighbour = inside
         .neighbours()
         .add(eth0, gateway.into())

@@ -64,7 +64,7 @@ mod volumes;
 
 pub use agent::{AgentLauncher, AgentStopMode, NodeError, NodeHandle};
 pub use clock::Clock;
-pub use cluster_dns::{ServiceNames, dns_settings, feed_names};
+pub use cluster_dns::{ServiceNames, dns_settings, publish_names};
 pub use config::{AgentDuty, ApiAddresses, NodeConfig, RESOLV_CONF};
 pub use eviction::EvictionPolicy;
 pub use hooks::run_http_hook;

@@ -110,7 +110,7 @@ fn run_in_background(args: &Up) -> anyhow::Result<ExitCode> {
     runtime.block_on(async {
         let mut signals = EndSignals::listen()?;
         let started = async { Engine::start(args, DataDir::hold(&args.data_dir.data_dir)?).await };
-        let mut engine = report.tell(started.await)?;
+        let mut engine = report.send(started.await)?;
         footprint::shrink_after_start();
         let ending = engine.end_signal(&mut signals).await?;
         engine.stop(ending).await?;

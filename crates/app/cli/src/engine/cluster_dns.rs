@@ -1,6 +1,5 @@
-//! Cluster DNS at the bridge's address, for the pods of all nodes: a process of its own. The engine
-//! starts it, tells it what there is, and starts it again if it ends. It goes on while no engine
-//! runs.
+//! Cluster DNS at the bridge's address, for the pods of all nodes. It is a process of its own and
+//! goes on while no engine runs. The engine starts it, publishes names to it, and restarts it.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -10,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use kube::Client;
 use rekindle_net::BridgeNetwork;
-use rekindle_net::dns::{self, DnsLine, DnsProcessIdentity, DnsServer, DnsSettings};
-use rekindle_node::{NodeSettings, RESOLV_CONF, ServiceNames, dns_settings, feed_names};
+use rekindle_net::dns::{self, DnsProcessClient, DnsProcessIdentity, DnsServer, DnsSettings};
+use rekindle_node::{NodeSettings, RESOLV_CONF, ServiceNames, dns_settings, publish_names};
 use rekindle_types::causes;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -29,43 +28,43 @@ const SOCKET: &str = "cluster-dns.sock";
 /// In the data directory.
 const LOG: &str = "cluster-dns.log";
 const PROCESS: &str = "process of cluster DNS";
-/// From one start of the process to the next, at least.
-const START_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// The minimum time between two starts of the process.
+const RESTART_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How the process is reached and started.
-struct Launch {
+/// How to reach the process, and how to start it.
+struct DnsLaunch {
     socket: PathBuf,
     log: PathBuf,
     identity: DnsProcessIdentity,
 }
 
-/// The process that answers, and who tells it what there is.
+/// The process, and the task that publishes names to it.
 pub struct ClusterDns {
-    /// Where it answers, if it does.
+    /// The address of the server; `None` if it could not start.
     pub address: Option<Ipv4Addr>,
     keeper: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
 impl ClusterDns {
-    /// Starts the process beside what the engine starts meanwhile. A machine on which something
-    /// else has the port does without: pods use the node's resolvers, and are told.
+    /// Starts the process in the background, or connects to a running one. If another program has
+    /// the port, there is no cluster DNS: pods use the node's resolvers and get an event.
     pub fn start(
         network: &BridgeNetwork,
         (settings, data_dir): (&NodeSettings, &DataDir),
         client: Client,
         names: ServiceNames,
     ) -> JoinHandle<Self> {
-        let launch = Launch::of(network, settings, data_dir);
+        let launch = DnsLaunch::of(network, settings, data_dir);
         let connected = async {
             let launch = launch?;
             let line = launch.connect().await?;
             anyhow::Ok((launch, line))
         };
-        tokio::spawn(async move { Self::kept(connected.await, client, names) })
+        tokio::spawn(async move { Self::publishing(connected.await, client, names) })
     }
 
-    fn kept(
-        connected: anyhow::Result<(Launch, DnsLine)>,
+    fn publishing(
+        connected: anyhow::Result<(DnsLaunch, DnsProcessClient)>,
         client: Client,
         names: ServiceNames,
     ) -> Self {
@@ -86,39 +85,40 @@ impl ClusterDns {
         }
     }
 
-    /// Tells the process nothing more. It goes on, for pods that run on.
+    /// Stops publishing. The process goes on, for the pods that do.
     pub async fn stop(&mut self) {
         if let Some((stop, keeper)) = self.keeper.take() {
-            // Not aborted: a process that is being started is not to be forgotten.
+            // An abort could lose a process that is starting.
             drop(stop);
-            // The panic hook tells of a failure.
+            // The panic hook logs a panic.
             drop(keeper.await);
         }
     }
 
-    /// Ends the process, with the last pods.
+    /// Stops publishing and kills the process: the pods have ended.
     pub async fn remove(mut self, data_dir: &DataDir) {
         self.stop().await;
         if let Err(error) = end(data_dir).await {
-            tracing::warn!("failed to end cluster DNS: {error:#}");
+            tracing::warn!("failed to kill the process of cluster DNS: {error:#}");
         }
     }
 }
 
-/// Ends the process that an engine left. None is success.
+/// Kills the process if an engine has left one.
 ///
 /// # Errors
-/// When it cannot be ended, or its socket cannot be removed.
+/// When it cannot be killed, or its socket cannot be removed.
 pub async fn end(data_dir: &DataDir) -> anyhow::Result<()> {
     let socket = data_dir.run_dir()?.join(SOCKET);
-    let process = DnsLine::connect(&socket).await.context("find the process of cluster DNS")?;
+    let process =
+        DnsProcessClient::connect(&socket).await.context("find the process of cluster DNS")?;
     if let Some(line) = process {
-        line.end_process().await.context("end the process of cluster DNS")?;
+        line.end_process().await.context("kill the process of cluster DNS")?;
     }
     unix_socket::remove(&socket)
 }
 
-impl Launch {
+impl DnsLaunch {
     fn of(
         network: &BridgeNetwork,
         settings: &NodeSettings,
@@ -134,13 +134,13 @@ impl Launch {
         })
     }
 
-    /// To the process that is there, or to one that takes its place.
-    async fn connect(&self) -> anyhow::Result<DnsLine> {
-        match DnsLine::connect(&self.socket).await {
+    /// Connects to the process. Starts one first unless a process with this identity runs.
+    async fn connect(&self) -> anyhow::Result<DnsProcessClient> {
+        match DnsProcessClient::connect(&self.socket).await {
             Ok(Some(line)) if *line.identity() == self.identity => return Ok(line),
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(%error, "failed to talk to the process of cluster DNS: another takes its place");
+                tracing::warn!(%error, "failed to connect to the process of cluster DNS: replacing it");
             }
         }
         let mut command = background::this_program()?;
@@ -149,34 +149,34 @@ impl Launch {
         let started = background::start(PROCESS, command, &self.log)?;
         let child = tokio::task::spawn_blocking(move || started.wait()).await?;
         let started = child.and_then(|child| background::reap(PROCESS.to_owned(), child));
-        let line = DnsLine::connect(&self.socket).await.context("connect to cluster DNS")?;
+        let line =
+            DnsProcessClient::connect(&self.socket).await.context("connect to cluster DNS")?;
         match (started, line) {
             (Ok(()), Some(line)) => Ok(line),
-            (Ok(()), None) => bail!("the process of cluster DNS ended at once"),
-            // one that an engine was about to start when it was killed was faster
+            (Ok(()), None) => bail!("the process of cluster DNS exited at once"),
+            // An engine that was killed had just started this one.
             (Err(_), Some(line)) if *line.identity() == self.identity => Ok(line),
             (Err(error), _) => Err(error),
         }
     }
 
-    /// Says to the process what there is, and starts it again whenever it ends, until `stopped`
-    /// resolves.
+    /// Publishes names to the process and restarts it when it exits, until `stopped` resolves.
     async fn keep(
         &self,
-        mut line: DnsLine,
+        mut line: DnsProcessClient,
         client: Client,
         names: ServiceNames,
         mut stopped: oneshot::Receiver<()>,
     ) {
         loop {
-            let mut next_start = Instant::now() + START_AGAIN_AFTER;
+            let mut next_start = Instant::now() + RESTART_INTERVAL;
             let ended = tokio::select! {
                 _ = &mut stopped => return,
-                ended = feed_names(&mut line, client.clone(), names) => ended,
+                ended = publish_names(&mut line, client.clone(), names) => ended,
             };
             tracing::warn!(
                 error = ended.err().map(tracing::field::display),
-                "failed to keep the process of cluster DNS: it ended, and is started again"
+                "failed to keep cluster DNS running: restarting its process"
             );
             line = loop {
                 tokio::select! {
@@ -187,16 +187,16 @@ impl Launch {
                     Ok(line) => break line,
                     Err(error) => tracing::warn!(
                         error = causes(&*error),
-                        "failed to start cluster DNS again: names do not resolve until it starts"
+                        "failed to restart cluster DNS: names do not resolve"
                     ),
                 }
-                next_start = Instant::now() + START_AGAIN_AFTER;
+                next_start = Instant::now() + RESTART_INTERVAL;
             };
         }
     }
 }
 
-/// The process: serves names until it is ended, or another takes its place.
+/// The process itself: serves names until another process takes over.
 pub fn run(args: &ClusterDnsProcess) -> anyhow::Result<ExitCode> {
     background::init_log("info");
     let report = ParentReport::take()?;
@@ -209,20 +209,20 @@ pub fn run(args: &ClusterDnsProcess) -> anyhow::Result<ExitCode> {
         let opened = async {
             let server = open(&args.socket, serde_json::from_str(&args.settings)?).await?;
             let listener = unix_socket::listen(&args.socket)?;
-            // What comes next are messages from pods.
-            process_limits::drop_capabilities().context("give up the rights of root")?;
+            // From here on it parses messages from pods.
+            process_limits::drop_capabilities().context("drop capabilities")?;
             Ok((server, listener, background::fingerprint()?))
         };
-        let (server, listener, program) = report.tell(opened.await)?;
+        let (server, listener, program) = report.send(opened.await)?;
         footprint::shrink_after_start();
         dns::serve_process(server, program, listener).await.context("serve cluster DNS")?;
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// Begins to listen, in the place of the process that may be there.
+/// Binds the sockets, or takes them over from a running process.
 async fn open(socket: &Path, settings: DnsSettings) -> anyhow::Result<DnsServer> {
-    Ok(match DnsLine::connect(socket).await? {
+    Ok(match DnsProcessClient::connect(socket).await? {
         Some(before) => before.take_over(settings).await?,
         None => DnsServer::open(settings).await?,
     })

@@ -51,7 +51,7 @@ pub fn run(args: &NodeAgent) -> anyhow::Result<ExitCode> {
     process_limits::take();
     event_loop()?.block_on(async {
         let mut signals = EndSignals::listen()?;
-        let mut agent = report.tell(RunningAgent::start(&args.folder).await)?;
+        let mut agent = report.send(RunningAgent::start(&args.folder).await)?;
         footprint::shrink_after_start();
         let ending = agent.end_signal(&mut signals).await?;
         agent.stop(ending).await;

@@ -26,6 +26,6 @@ mod view;
 const PORT: u16 = 53;
 
 pub use answer::DnsZone;
-pub use process::{DnsLine, DnsProcessIdentity, serve_process};
+pub use process::{DnsProcessClient, DnsProcessIdentity, serve_process};
 pub use server::{DnsServer, DnsSettings, SharedView};
 pub use view::{DnsEndpoint, DnsPod, DnsPort, DnsService, DnsSlice, DnsUpdate, DnsView};

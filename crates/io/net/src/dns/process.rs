@@ -1,16 +1,17 @@
-//! Cluster DNS as a process of its own, which outlives the engine as shims do: names resolve while
-//! no engine runs.
+//! Cluster DNS as a process of its own. It outlives the engine, as shims do, so that names resolve
+//! while no engine runs.
 //!
 //! ```text
-//!  engine ── connects ──────────────────────────────► unix socket of the process
-//!         ◄── {"program":…,"settings":…,"sockets":…} ── who it is
-//!         ── {"update":{"service":[…]}} … "listed" ──► what is known; then each change
+//!  engine ── connects ────────────────────────► unix socket of the process
+//!         ◄── {"program":…,"settings":…,"sockets":…} ── greeting
+//!         ── {"update":{"service":[…]}} … "synced" ──► snapshot, then each change
 //! ```
-//! One line of JSON is one message. The process answers nothing before an engine has said all that
-//! there is, once; from then on it answers from what it was told last. A process that takes the
-//! place of another one, of an earlier version of the program, takes its sockets too, and has it
-//! end between two questions: no question is lost. One that the node's resolvers are being asked is
-//! asked again by the pod.
+//! Each message is one line of JSON. The process answers no question before an engine has sent the
+//! first whole snapshot. If the engine dies, the process answers from the last state it has.
+//!
+//! A process with another version or other settings is replaced: the new process takes its sockets,
+//! and the old one exits between two questions. No question about the cluster is lost. The client
+//! repeats a question that was forwarded to the node's resolvers.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{OwnedFd, RawFd};
@@ -33,47 +34,47 @@ use super::server::{DnsServer, DnsSettings, SharedView};
 use super::view::DnsUpdate;
 use crate::error::NetError;
 
-/// How long a process may take to say who it is. One that takes longer hangs.
-const GREETING_MAX: Duration = Duration::from_secs(2);
-/// How long one may take to end when another takes its place.
-const RETIRED_AFTER: Duration = Duration::from_secs(1);
+/// Timeout for the greeting. A process that misses it hangs.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
+/// Timeout for the exit of a process that is replaced.
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a process says of itself.
+/// Identifies a process of cluster DNS. One with another identity is replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DnsProcessIdentity {
-    /// Tells one version of the program from another.
+    /// Identifies the version of the program.
     pub program: String,
-    /// What it serves.
+    /// The zone and the resolvers.
     pub settings: DnsSettings,
 }
 
-/// The first line of a connection.
+/// The first message on a connection, from the process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Greeting {
     #[serde(flatten)]
     identity: DnsProcessIdentity,
-    /// The numbers of its UDP and its TCP socket, in its own table of files.
+    /// The file descriptors of its UDP and TCP sockets, in that process.
     sockets: [RawFd; 2],
 }
 
-/// What an engine says.
+/// A message from the engine.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum EngineMessage {
     Update(DnsUpdate),
-    /// All that there is has been said.
-    Listed,
-    /// Another process has the sockets now.
-    Retire,
+    /// The snapshot is complete.
+    Synced,
+    /// Another process has taken the sockets: exit.
+    HandOver,
 }
 
-/// Serves what engines say, one at a time: the last to connect. Ends when another process takes its
-/// place.
+/// Serves the names that the engine sends; the last engine to connect counts. Returns when another
+/// process takes over.
 ///
 /// # Errors
-/// When connections cannot be taken.
+/// When the unix socket accepts no connections any more.
 pub async fn serve_process(
     server: DnsServer,
     program: String,
@@ -82,17 +83,18 @@ pub async fn serve_process(
     let identity = DnsProcessIdentity { program, settings: server.settings().clone() };
     let greeting = line_of(&Greeting { identity, sockets: server.socket_numbers() })?;
     let view = SharedView::default();
-    let (listed, when_listed) = oneshot::channel();
+    let (synced, when_synced) = oneshot::channel();
     let serving = async {
-        match when_listed.await {
+        match when_synced.await {
             Ok(()) => server.serve(view.clone()).await,
-            // The other side ends, which ends the process.
+            // `follow_engines` returned, and so does this function.
             Err(_) => std::future::pending().await,
         }
     };
-    // What is dropped waits for a question: one of the cluster's names is answered as it is read.
+    // This drops the server while it waits for a question: it answers a question about the cluster
+    // without a pause after it has read it.
     tokio::select! {
-        ended = follow_engines(&listener, &greeting, &view, listed) => ended,
+        ended = follow_engines(&listener, &greeting, &view, synced) => ended,
         () = serving => Err(io::Error::other("the DNS server ended")),
     }
 }
@@ -101,15 +103,15 @@ async fn follow_engines(
     listener: &UnixListener,
     greeting: &[u8],
     view: &SharedView,
-    listed: oneshot::Sender<()>,
+    synced: oneshot::Sender<()>,
 ) -> io::Result<()> {
     let mut engine: Option<Lines<BufReader<UnixStream>>> = None;
-    let mut listed = Some(listed);
+    let mut synced = Some(synced);
     loop {
         let message = tokio::select! {
             accepted = listener.accept() => {
                 let (mut stream, _) = accepted?;
-                // What cannot be written ends the connection, and reading shows it.
+                // If the write fails, the next read fails as well.
                 drop(stream.write_all(greeting).await);
                 engine = Some(BufReader::new(stream).lines());
                 continue;
@@ -120,22 +122,22 @@ async fn follow_engines(
             Ok(Some(EngineMessage::Update(update))) => {
                 view.write().unwrap_or_else(PoisonError::into_inner).apply(update);
             }
-            Ok(Some(EngineMessage::Listed)) => {
-                if let Some(listed) = listed.take() {
-                    let _serving = listed.send(());
+            Ok(Some(EngineMessage::Synced)) => {
+                if let Some(synced) = synced.take() {
+                    let _serving = synced.send(());
                 }
             }
-            Ok(Some(EngineMessage::Retire)) => return Ok(()),
+            Ok(Some(EngineMessage::HandOver)) => return Ok(()),
             Ok(None) => engine = None,
             Err(error) => {
-                tracing::warn!(%error, "failed to read what the engine says of names");
+                tracing::warn!(%error, "failed to read an update of names from the engine");
                 engine = None;
             }
         }
     }
 }
 
-/// The next message of the engine; waits for ever while there is none.
+/// The next message of the engine. Never resolves without a connection.
 async fn next(
     engine: &mut Option<Lines<BufReader<UnixStream>>>,
 ) -> io::Result<Option<EngineMessage>> {
@@ -154,19 +156,19 @@ fn line_of(message: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// A connection to the process that serves names.
+/// A connection to the process of cluster DNS.
 #[derive(Debug)]
-pub struct DnsLine {
+pub struct DnsProcessClient {
     stream: BufReader<UnixStream>,
     greeting: Greeting,
 }
 
-impl DnsLine {
-    /// Connects to the process that listens there; `None` when none does. One that hangs, or whose
-    /// greeting is that of another version, is ended.
+impl DnsProcessClient {
+    /// Connects to the process that listens there; `None` without one. Kills a process that hangs
+    /// or has an unknown greeting.
     ///
     /// # Errors
-    /// When it cannot be reached, or cannot be ended.
+    /// When it cannot be reached or killed.
     pub async fn connect(socket: &Path) -> io::Result<Option<Self>> {
         let stream = match UnixStream::connect(socket).await {
             Ok(stream) => stream,
@@ -179,7 +181,8 @@ impl DnsLine {
         };
         let mut stream = BufReader::new(stream);
         let mut line = String::new();
-        if let Ok(read) = tokio::time::timeout(GREETING_MAX, stream.read_line(&mut line)).await {
+        if let Ok(read) = tokio::time::timeout(GREETING_TIMEOUT, stream.read_line(&mut line)).await
+        {
             read?;
             if let Ok(greeting) = serde_json::from_str(&line) {
                 return Ok(Some(Self { stream, greeting }));
@@ -188,36 +191,36 @@ impl DnsLine {
         end(stream.get_ref()).await.map(|()| None)
     }
 
-    /// Who listens.
+    /// The identity of the process.
     pub fn identity(&self) -> &DnsProcessIdentity {
         &self.greeting.identity
     }
 
-    /// Says one thing.
+    /// Sends one update.
     ///
     /// # Errors
     /// When the process has ended.
     pub async fn send(&mut self, update: DnsUpdate) -> io::Result<()> {
-        self.say(&EngineMessage::Update(update)).await
+        self.send_message(&EngineMessage::Update(update)).await
     }
 
-    /// Says that all that there is has been said.
+    /// Says that the snapshot is complete.
     ///
     /// # Errors
     /// When the process has ended.
-    pub async fn listed(&mut self) -> io::Result<()> {
-        self.say(&EngineMessage::Listed).await
+    pub async fn synced(&mut self) -> io::Result<()> {
+        self.send_message(&EngineMessage::Synced).await
     }
 
-    async fn say(&mut self, message: &EngineMessage) -> io::Result<()> {
+    async fn send_message(&mut self, message: &EngineMessage) -> io::Result<()> {
         self.stream.write_all(&line_of(message)?).await
     }
 
-    /// Resolves when the process has ended, or takes another engine's word.
+    /// Resolves when the process has exited, or follows another engine.
     pub async fn closed(&self) {
         let stream = self.stream.get_ref();
         while stream.readable().await.is_ok() {
-            // It says nothing after its greeting: there is an end to read, or nothing yet.
+            // The process sends nothing after its greeting, so this reads the end or would block.
             match stream.try_read(&mut [0]) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Ok(_) | Err(_) => return,
@@ -225,11 +228,11 @@ impl DnsLine {
         }
     }
 
-    /// Takes the place of the process: a server with these settings, on its sockets if it listens
+    /// Replaces the process by a server with these settings, which takes its sockets if it listens
     /// at the same address.
     ///
     /// # Errors
-    /// When it cannot be ended, or the address cannot be listened at.
+    /// When the process cannot be killed, or the address cannot be bound.
     pub async fn take_over(mut self, settings: DnsSettings) -> Result<DnsServer, NetError> {
         let before = &self.identity().settings;
         let same_address = before.zone.server == settings.zone.server;
@@ -239,18 +242,18 @@ impl DnsLine {
         let sockets = match same_address {
             true => sockets_of(stream, self.greeting.sockets).unwrap_or_else(|error| {
                 // before Linux 5.6
-                tracing::info!(%error, "the sockets of the process before cannot be had: questions of this moment are refused");
+                tracing::info!(%error, "failed to take over the sockets of cluster DNS: questions are refused for a moment");
                 None
             }),
             false => None,
         };
-        let retired = async {
-            self.say(&EngineMessage::Retire).await?;
+        let exited = async {
+            self.send_message(&EngineMessage::HandOver).await?;
             self.closed().await;
             io::Result::Ok(())
         };
-        // one that does not end by itself is ended
-        drop(tokio::time::timeout(RETIRED_AFTER, retired).await);
+        // killed below if it does not exit
+        drop(tokio::time::timeout(HANDOVER_TIMEOUT, exited).await);
         end(self.stream.get_ref()).await.map_err(failed)?;
         match sockets {
             Some([udp, tcp]) => DnsServer::with_sockets(udp, tcp, settings).map_err(failed),
@@ -258,22 +261,22 @@ impl DnsLine {
         }
     }
 
-    /// Ends the process, and waits until it has ended.
+    /// Kills the process and waits for its exit.
     ///
     /// # Errors
-    /// When it cannot be ended.
+    /// When it cannot be killed.
     pub async fn end_process(self) -> io::Result<()> {
         end(self.stream.get_ref()).await
     }
 }
 
-/// The process at the other end, by a handle that means no other; `None` when it has ended.
+/// A handle of the process at the other end; `None` if it has exited.
 fn process_of(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
     let process = match pidfd_open(sockopt::socket_peercred(stream)?.pid, PidfdFlags::empty()) {
         Err(rustix::io::Errno::SRCH) => return Ok(None),
         process => process?,
     };
-    // Only now: while the connection stands, the number has not become another process's.
+    // The connection still stands, so the kernel has not reused the pid for another process.
     let mut byte = [0_u8; 1];
     match recv(stream, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
         Err(rustix::io::Errno::AGAIN) => Ok(Some(process)),
@@ -283,7 +286,7 @@ fn process_of(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// The sockets of the process at the other end, as files of this one.
+/// Duplicates the sockets of the process at the other end.
 fn sockets_of(stream: &UnixStream, numbers: [RawFd; 2]) -> io::Result<Option<[OwnedFd; 2]>> {
     let Some(process) = process_of(stream)? else { return Ok(None) };
     let [udp, tcp] = numbers.map(|number| pidfd_getfd(&process, number, PidfdGetfdFlags::empty()));
@@ -292,7 +295,7 @@ fn sockets_of(stream: &UnixStream, numbers: [RawFd; 2]) -> io::Result<Option<[Ow
 
 async fn end(stream: &UnixStream) -> io::Result<()> {
     let Some(process) = process_of(stream)? else { return Ok(()) };
-    // It keeps nothing that an end could damage.
+    // It has no state on disk.
     match pidfd_send_signal(&process, Signal::KILL) {
         Ok(()) | Err(rustix::io::Errno::SRCH) => {}
         Err(error) => return Err(error.into()),

@@ -1,5 +1,5 @@
-//! Cluster DNS as the API sees it: watches Services, EndpointSlices and pods, and tells the process
-//! that serves names (`rekindle_net::dns`) what they are. One answers for all nodes of a machine.
+//! Publishes names from the API: watches Services, EndpointSlices and pods, and sends updates to
+//! the process of cluster DNS (`rekindle_net::dns`), which answers for all nodes of a machine.
 
 mod convert;
 
@@ -14,7 +14,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::core::ApiResource;
 use kube::runtime::watcher::{Config, watcher};
 use kube::{Api, Client, Resource};
-use rekindle_net::dns::{DnsLine, DnsSettings, DnsUpdate, DnsZone};
+use rekindle_net::dns::{DnsProcessClient, DnsSettings, DnsUpdate, DnsZone};
 use rekindle_net::{Ipv4Net, Ipv6Net};
 use rekindle_types::NamespacedName;
 
@@ -34,8 +34,8 @@ pub enum ServiceNames {
     Endpoints,
 }
 
-/// What a server of names at the bridge of a network is to serve: those of the pods of this subnet.
-/// Other names are asked of the resolvers in `resolv_conf`.
+/// Settings of a server at the bridge's address for the pods of this subnet. It forwards other
+/// questions to the resolvers in `resolv_conf`.
 pub fn dns_settings(
     gateway: Ipv4Addr,
     (subnet, ipv6_subnet): (Ipv4Net, Option<Ipv6Net>),
@@ -45,9 +45,16 @@ pub fn dns_settings(
     DnsSettings { zone: DnsZone { domain, subnet, ipv6_subnet, server: gateway }, resolv_conf }
 }
 
-/// Says to the process that serves names what the API says of them, all of it first: it answers
-/// nothing that it may not know yet. Ends when the process has ended.
-pub async fn feed_names(line: &mut DnsLine, client: Client, names: ServiceNames) -> io::Result<()> {
+/// Sends a snapshot of all names to the process of cluster DNS, then each change. Returns when the
+/// process has exited.
+///
+/// # Errors
+/// When an update cannot be sent.
+pub async fn publish_names(
+    process: &mut DnsProcessClient,
+    client: Client,
+    names: ServiceNames,
+) -> io::Result<()> {
     let service = match names {
         ServiceNames::ClusterIps => convert::service,
         ServiceNames::Endpoints => convert::service_without_routes,
@@ -65,29 +72,29 @@ pub async fn feed_names(line: &mut DnsLine, client: Client, names: ServiceNames)
     ];
     for watch in &mut watches {
         // the first that it shows is the whole list
-        let Some(list) = next(line, watch).await else { return Ok(()) };
-        line.send(list).await?;
+        let Some(list) = next(process, watch).await else { return Ok(()) };
+        process.send(list).await?;
     }
-    line.listed().await?;
+    process.synced().await?;
     let mut updates = futures::stream::select_all(watches);
-    while let Some(update) = next(line, &mut updates).await {
-        line.send(update).await?;
+    while let Some(update) = next(process, &mut updates).await {
+        process.send(update).await?;
     }
     Ok(())
 }
 
-/// The next update; `None` when the process has ended.
+/// The next update; `None` when the process has exited.
 async fn next(
-    line: &DnsLine,
+    process: &DnsProcessClient,
     updates: &mut (impl Stream<Item = DnsUpdate> + Unpin),
 ) -> Option<DnsUpdate> {
     tokio::select! {
-        () = line.closed() => None,
+        () = process.closed() => None,
         update = updates.next() => update,
     }
 }
 
-/// What a watch of one kind shows.
+/// The updates that a watch of one kind gives.
 fn watch<K, T>(
     news: BoxStream<'static, WatchNews<K>>,
     convert: fn(&K) -> Option<T>,

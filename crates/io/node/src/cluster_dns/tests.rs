@@ -3,12 +3,12 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use rekindle_net::dns::{DnsLine, DnsProcessIdentity, DnsServer, serve_process};
+use rekindle_net::dns::{DnsProcessClient, DnsProcessIdentity, DnsServer, serve_process};
 use rekindle_testkit::claims::loopback_address;
 use serde_json::json;
 use tokio::net::{UdpSocket, UnixListener};
 
-use super::{ServiceNames, dns_settings, feed_names};
+use super::{ServiceNames, dns_settings, publish_names};
 use crate::testing::World;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -66,18 +66,20 @@ async fn names_are_what_the_api_says_from_the_first_answer_on() {
     let again = DnsServer::open(settings.clone()).await.unwrap_err();
     assert_eq!(again.to_string(), format!("serve DNS at {}:53", server()));
     let socket = world.folder.join("dns.sock");
-    assert!(DnsLine::connect(&socket).await.unwrap().is_none(), "nothing listens yet");
+    assert!(DnsProcessClient::connect(&socket).await.unwrap().is_none(), "nothing listens yet");
     let listener = UnixListener::bind(&socket).unwrap();
     let serving = tokio::spawn(serve_process(dns, "1".to_owned(), listener));
     let connect = async || {
-        let line = DnsLine::connect(&socket).await.unwrap().unwrap();
+        let line = DnsProcessClient::connect(&socket).await.unwrap().unwrap();
         let identity = DnsProcessIdentity { program: "1".to_owned(), settings: settings.clone() };
         assert_eq!(*line.identity(), identity);
         line
     };
-    let feed = |mut line: DnsLine| {
+    let feed = |mut line: DnsProcessClient| {
         let client = world.api.client();
-        tokio::spawn(async move { feed_names(&mut line, client, ServiceNames::ClusterIps).await })
+        tokio::spawn(
+            async move { publish_names(&mut line, client, ServiceNames::ClusterIps).await },
+        )
     };
     let first = feed(connect().await);
     let (host, service) = ("web-0.web.shop.svc.cluster.local", "web.shop.svc.cluster.local");
