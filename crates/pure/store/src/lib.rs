@@ -34,6 +34,7 @@ mod history;
 mod index;
 mod key;
 mod limits;
+mod memo;
 pub mod memory;
 mod object;
 mod pending;
@@ -54,6 +55,7 @@ pub use disk::{
 pub use error::StoreError;
 pub use key::{ObjectKey, Revision};
 pub use limits::StoreLimits;
+pub use memo::Memo;
 pub use object::{StoreEvent, StoredObject};
 pub use pending::{DurableWrite, PendingWrite};
 pub use range::{RangePage, RangeQuery};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::key::{ObjectKey, Revision};
+use crate::memo::Memo;
 use crate::terms::KnownTerms;
 
 /// One version of an object. The store does not look into the value.
@@ -19,13 +20,17 @@ pub struct StoredObject {
     pub value: Bytes,
     /// What readers found in the value.
     pub terms: KnownTerms,
+    /// The value in the other encoding that readers ask for. The store does not look into this one
+    /// either.
+    pub other_encoding: Memo<Box<[u8]>>,
 }
 
 impl StoredObject {
     /// A version that no reader has looked at.
     pub fn new(key: impl Into<ObjectKey>, revision: Revision, value: impl Into<Bytes>) -> Self {
         let (key, value) = (key.into(), value.into());
-        Self { key, revision, value, terms: KnownTerms::default() }
+        let (terms, other_encoding) = (KnownTerms::default(), Memo::default());
+        Self { key, revision, value, terms, other_encoding }
     }
 }
 

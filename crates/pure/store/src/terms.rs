@@ -2,7 +2,8 @@
 //! no reader looks for it in the same version twice.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::OnceLock;
+
+use crate::memo::Memo;
 
 /// Bits that each term sets. With eight terms of an object one of 400 others passes by chance.
 const BITS_PER_TERM: u32 = 4;
@@ -34,10 +35,8 @@ impl TermFilter {
 }
 
 /// The terms of one version of an object, as soon as a reader has looked.
-///
-/// A clone knows none: it may get another value.
-#[derive(Debug, Default)]
-pub struct KnownTerms(OnceLock<TermFilter>);
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownTerms(Memo<TermFilter>);
 
 impl KnownTerms {
     /// Remembers what is in the value. All readers have to find the same.
@@ -51,21 +50,6 @@ impl KnownTerms {
         self.0.get().is_none_or(|known| known.may_have_all(wanted))
     }
 }
-
-impl Clone for KnownTerms {
-    fn clone(&self) -> Self {
-        Self::default()
-    }
-}
-
-/// Objects are the same whether they were looked at or not.
-impl PartialEq for KnownTerms {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for KnownTerms {}
 
 #[cfg(test)]
 mod tests {

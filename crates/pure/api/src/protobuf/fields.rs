@@ -14,6 +14,8 @@ pub(crate) struct MessageField {
     /// The type of its value: `string`, `int`, …, a special message, or a message of the table (its
     /// name has dots).
     pub(crate) type_: &'static str,
+    /// Where that message stands in the table.
+    message: Option<usize>,
     pub(crate) kind: FieldOccurrence,
     pub(crate) zero: ZeroMeaning,
 }
@@ -62,52 +64,70 @@ const PACKAGES: [(&str, &str); 21] = [
     ("storage.k8s.io", "storage"),
 ];
 
-type Table = BTreeMap<&'static str, Message>;
+struct Table {
+    messages: Vec<Message>,
+    /// Where each message stands in that list.
+    by_name: BTreeMap<&'static str, usize>,
+}
 
 /// The fields of a message.
-#[derive(Default)]
-struct Message {
-    by_number: BTreeMap<u64, MessageField>,
+#[derive(Debug)]
+pub(super) struct Message {
+    /// Its name, as `apps.v1.Deployment`.
+    pub(super) name: &'static str,
+    pub(super) by_number: BTreeMap<u64, MessageField>,
     by_name: BTreeMap<&'static str, MessageField>,
     /// Fields of which no number is known.
-    unnumbered: Vec<&'static str>,
+    pub(super) unnumbered: Vec<&'static str>,
+}
+
+impl Table {
+    fn get(&self, message: &str) -> Option<&Message> {
+        self.by_name.get(message).map(|place| &self.messages[*place])
+    }
 }
 
 fn table() -> &'static Table {
     static PARSED: OnceLock<Table> = OnceLock::new();
     PARSED.get_or_init(|| {
-        let mut table = Table::new();
-        let mut message = "";
-        for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
-            match line.strip_prefix(' ') {
-                None => {
-                    message = line;
-                    table.entry(message).or_default();
+        let lines = || TABLE.lines().filter(|line| !line.starts_with('#'));
+        let names = lines().filter(|line| !line.starts_with(' '));
+        let by_name = names.enumerate().map(|(place, name)| (name, place)).collect();
+        let mut table = Table { messages: Vec::new(), by_name };
+        for line in lines() {
+            match (line.strip_prefix(' '), table.messages.last_mut()) {
+                (None, _) => table.messages.push(Message {
+                    name: line,
+                    by_number: BTreeMap::new(),
+                    by_name: BTreeMap::new(),
+                    unnumbered: Vec::new(),
+                }),
+                (Some(line), Some(message)) if line.starts_with("- ") => {
+                    message.unnumbered.push(&line[2..]);
                 }
-                Some(line) if line.starts_with("- ") => {
-                    table.entry(message).or_default().unnumbered.push(&line[2..]);
-                }
-                Some(line) => {
-                    let (number, field) =
-                        parse(line).expect("the table is well formed: a test reads all of it");
-                    table.entry(message).or_default().by_number.insert(number, field);
+                (Some(line), message) => {
+                    let (number, field) = parse(line, &table.by_name)
+                        .expect("the table is well formed: a test reads all of it");
+                    let message = message.expect("a message stands above its fields");
+                    message.by_number.insert(number, field);
                 }
             }
         }
-        let names: Vec<_> = table.keys().map(|name| (*name, names_of(&table, name))).collect();
-        for (message, by_name) in names {
-            table.entry(message).or_default().by_name = by_name;
+        let names: Vec<_> =
+            table.messages.iter().map(|message| names_of(&table, message)).collect();
+        for (message, by_name) in table.messages.iter_mut().zip(names) {
+            message.by_name = by_name;
         }
         table
     })
 }
 
 /// A message's own fields go before those of what is embedded.
-fn names_of(table: &Table, message: &str) -> BTreeMap<&'static str, MessageField> {
+fn names_of(table: &Table, message: &Message) -> BTreeMap<&'static str, MessageField> {
     let mut names = BTreeMap::new();
-    let fields = table.get(message).into_iter().flat_map(|message| message.by_number.values());
+    let fields = message.by_number.values();
     for field in fields.clone().filter(|field| field.kind == FieldOccurrence::Embedded) {
-        names.extend(names_of(table, field.type_));
+        names.extend(field.message.into_iter().flat_map(|at| names_of(table, &table.messages[at])));
     }
     let own = fields.filter(|field| field.kind != FieldOccurrence::Embedded);
     names.extend(own.map(|field| (field.name, *field)));
@@ -115,7 +135,10 @@ fn names_of(table: &Table, message: &str) -> BTreeMap<&'static str, MessageField
 }
 
 /// `3 command *string`.
-fn parse(line: &'static str) -> Option<(u64, MessageField)> {
+fn parse(
+    line: &'static str,
+    messages: &BTreeMap<&'static str, usize>,
+) -> Option<(u64, MessageField)> {
     let mut words = line.splitn(3, ' ');
     let number = words.next()?.parse().ok()?;
     let name = words.next()?;
@@ -133,7 +156,8 @@ fn parse(line: &'static str) -> Option<(u64, MessageField)> {
         Some(type_) => (type_, ZeroMeaning::IsAbsent),
         None => (type_, ZeroMeaning::IsValue),
     };
-    Some((number, MessageField { name, type_, kind, zero }))
+    let message = messages.get(type_).copied();
+    Some((number, MessageField { name, type_, message, kind, zero }))
 }
 
 /// A field of a message of the table.
@@ -141,19 +165,21 @@ pub(super) fn field(message: &str, number: u64) -> Option<&'static MessageField>
     table().get(message)?.by_number.get(&number)
 }
 
-/// The fields of a message of the table, by number.
-pub(super) fn all(message: &str) -> Option<&'static BTreeMap<u64, MessageField>> {
-    table().get(message).map(|message| &message.by_number)
+/// A message of the table.
+pub(super) fn message(name: &str) -> Option<&'static Message> {
+    table().get(name)
+}
+
+impl MessageField {
+    /// The message that its value is, if it is one.
+    pub(super) fn message(&self) -> Option<&'static Message> {
+        self.message.map(|place| &table().messages[place])
+    }
 }
 
 /// The fields of a message by their names in JSON, with those of what is embedded in it.
 pub(crate) fn by_name(message: &str) -> Option<&'static BTreeMap<&'static str, MessageField>> {
     table().get(message).map(|message| &message.by_name)
-}
-
-/// The names of the fields of a message that have no number yet.
-pub(super) fn unnumbered(message: &str) -> &'static [&'static str] {
-    table().get(message).map_or(&[], |message| &message.unnumbered)
 }
 
 /// The message of a kind: `apps.v1.Deployment` for Deployment in apps/v1.
@@ -167,7 +193,7 @@ pub(crate) fn message_of(api_version: &str, kind: &str) -> Option<&'static str> 
 }
 
 fn known(message: &str) -> Option<&'static str> {
-    table().get_key_value(message).map(|(message, _)| *message)
+    table().get(message).map(|message| message.name)
 }
 
 /// The package of a group's messages. By the whole name: a custom kind may be a Deployment in
@@ -207,36 +233,36 @@ mod tests {
             "RawExtension",
             "StringList",
         ];
-        for (message, fields) in table() {
-            for field in fields.by_number.values() {
+        for message in &table().messages {
+            for field in message.by_number.values() {
                 let known = SIMPLE.contains(&field.type_)
                     || field.type_ == "FieldsV1"
-                    || table().contains_key(field.type_);
-                assert!(known, "{message}: {field:?}");
+                    || field.message().is_some_and(|message| message.name == field.type_);
+                assert!(known, "{}: {field:?}", message.name);
             }
         }
-        assert!(table().len() > 150);
+        assert!(table().messages.len() > 150);
     }
 
     /// So neither what is read nor what is written nests without end.
     #[test]
     fn no_message_is_within_itself() {
-        fn follow(message: &'static str, way: &mut Vec<&'static str>) {
-            assert!(!way.contains(&message), "{way:?} leads back to {message}");
-            way.push(message);
-            for field in all(message).into_iter().flat_map(BTreeMap::values) {
-                follow(field.type_, way);
+        fn follow(message: &'static Message, way: &mut Vec<&'static str>) {
+            assert!(!way.contains(&message.name), "{way:?} leads back to {}", message.name);
+            way.push(message.name);
+            for field in message.by_number.values() {
+                field.message().into_iter().for_each(|inner| follow(inner, way));
             }
             way.pop();
         }
-        for message in table().keys() {
+        for message in &table().messages {
             follow(message, &mut Vec::new());
         }
     }
 
     #[test]
     fn every_message_is_in_the_package_of_a_group() {
-        for message in table().keys() {
+        for message in table().by_name.keys() {
             let package = message.split('.').next().unwrap();
             assert!(PACKAGES.iter().any(|(_, known)| *known == package), "{message}");
         }

@@ -44,6 +44,28 @@ impl WireWriter {
         self.0.extend_from_slice(value);
     }
 
+    /// A message within, which `write` adds. It is written in its place: its length, which stands
+    /// before it, is known after it. That of most takes the one byte that is left for it.
+    pub(super) fn nested<T, E>(
+        &mut self,
+        number: u64,
+        write: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.push(number << 3 | 2);
+        self.0.push(0);
+        let begin = self.0.len();
+        let written = write(self)?;
+        let length = self.0.len() - begin;
+        if length < 0x80 {
+            self.0[begin - 1] = length as u8;
+        } else {
+            let mut longer = Self::default();
+            longer.push(length as u64);
+            self.0.splice(begin - 1..begin, longer.0);
+        }
+        Ok(written)
+    }
+
     fn push(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.0.push(value as u8 | 0x80);

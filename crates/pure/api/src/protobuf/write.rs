@@ -1,11 +1,16 @@
 //! Writes answers: what they are in JSON becomes the messages of the table.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::MAGIC;
-use super::fields::{self, FieldOccurrence, MessageField};
+use super::fields::{self, FieldOccurrence, Message, MessageField};
 use super::wire::WireWriter;
 
 /// Why an answer cannot be written.
@@ -40,30 +45,122 @@ pub(crate) enum UnwritableError {
 /// # Errors
 /// When the table does not know its kind, or a field of it.
 pub(crate) fn object(json: &[u8]) -> Result<Vec<u8>, UnwritableError> {
-    let unknown = || UnwritableError::Kind { api_version: String::new(), kind: String::new() };
-    let tree: Value = serde_json::from_slice(json).map_err(|_| unknown())?;
-    let tree = tree.as_object().ok_or_else(unknown)?;
-    let text = |name: &str| tree.get(name).and_then(Value::as_str).unwrap_or_default();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
-    let raw = match (fields::message_of(api_version, kind), fields::item_message(api_version, kind))
-    {
-        (Some(name), _) => message(name, tree)?,
-        (None, Some(item)) => list(item, tree)?,
-        (None, None) => {
-            let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
-            return Err(UnwritableError::Kind { api_version, kind });
+    let TypeText { api_version, kind } = serde_json::from_slice(json).map_err(|_| no_object())?;
+    if let Some(name) = fields::message_of(&api_version, &kind) {
+        return body((&api_version, &kind), |raw| {
+            raw.nested(RAW, |raw| write_message(name, json, raw))
+        });
+    }
+    let item = fields::item_message(&api_version, &kind).ok_or_else(|| {
+        let (api_version, kind) = (api_version.to_string(), kind.to_string());
+        UnwritableError::Kind { api_version, kind }
+    })?;
+    let ListText { metadata, items, .. } =
+        serde_json::from_slice(json).map_err(|_| UnwritableError::Field { message: item })?;
+    let metadata = metadata.map_or("{}", RawValue::get);
+    list((&api_version, &kind), metadata.as_bytes(), |writer| {
+        for one in items {
+            writer.nested(fields::LIST_ITEMS, |inner| {
+                write_message(item, one.get().as_bytes(), inner)
+            })?;
         }
-    };
+        Ok(())
+    })
+}
+
+/// A list as a body; `write_items` writes its items.
+fn list(
+    kind: (&str, &str),
+    metadata: &[u8],
+    write_items: impl FnOnce(&mut WireWriter) -> Result<(), UnwritableError>,
+) -> Result<Vec<u8>, UnwritableError> {
+    body(kind, |writer| {
+        writer.nested(RAW, |raw| {
+            raw.nested(fields::LIST_METADATA, |inner| {
+                write_message(fields::LIST_META, metadata, inner)
+            })?;
+            write_items(raw)
+        })
+    })
+}
+
+/// A list of items that are messages already ([`list_item`]).
+///
+/// # Errors
+/// When the metadata have a field that the table does not know.
+pub(crate) fn list_of<'m>(
+    kind: (&str, &str),
+    metadata: &[u8],
+    items: impl Iterator<Item = &'m [u8]>,
+) -> Result<Vec<u8>, UnwritableError> {
+    list(kind, metadata, |writer| {
+        items.for_each(|item| writer.bytes(fields::LIST_ITEMS, item));
+        Ok(())
+    })
+}
+
+/// An item of a list, given as JSON.
+///
+/// # Errors
+/// When the table does not know its kind, or a field of it.
+pub(crate) fn list_item(
+    (api_version, kind): (&str, &str),
+    json: &[u8],
+) -> Result<Vec<u8>, UnwritableError> {
+    let message = fields::message_of(api_version, kind).ok_or_else(no_object)?;
+    let mut writer = WireWriter::default();
+    write_message(message, json, &mut writer)?;
+    Ok(writer.0)
+}
+
+/// What the envelope of a body has, as Go writes it.
+const TYPE_META: u64 = 1;
+const RAW: u64 = 2;
+const CONTENT_ENCODING: u64 = 3;
+const CONTENT_TYPE: u64 = 4;
+
+fn body(
+    (api_version, kind): (&str, &str),
+    write_raw: impl FnOnce(&mut WireWriter) -> Result<(), UnwritableError>,
+) -> Result<Vec<u8>, UnwritableError> {
     let mut type_meta = WireWriter::default();
     type_meta.bytes(1, api_version.as_bytes());
     type_meta.bytes(2, kind.as_bytes());
     let mut envelope = WireWriter(MAGIC.to_vec());
-    envelope.bytes(1, &type_meta.0);
-    envelope.bytes(2, &raw.0);
-    // contentEncoding and contentType, as Go writes them
-    envelope.bytes(3, b"");
-    envelope.bytes(4, b"");
+    envelope.bytes(TYPE_META, &type_meta.0);
+    write_raw(&mut envelope)?;
+    envelope.bytes(CONTENT_ENCODING, b"");
+    envelope.bytes(CONTENT_TYPE, b"");
     Ok(envelope.0)
+}
+
+fn no_object() -> UnwritableError {
+    UnwritableError::Kind { api_version: String::new(), kind: String::new() }
+}
+
+/// What says which kind a text is.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TypeText<'t> {
+    #[serde(borrow, default)]
+    api_version: Cow<'t, str>,
+    #[serde(borrow, default)]
+    kind: Cow<'t, str>,
+}
+
+/// Every list has the same two fields beside these. Its items are read one by one: as a tree a large
+/// list is many times its text.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListText<'t> {
+    #[serde(rename = "apiVersion")]
+    _api_version: IgnoredAny,
+    #[serde(rename = "kind")]
+    _kind: IgnoredAny,
+    #[serde(borrow, default)]
+    metadata: Option<&'t RawValue>,
+    #[serde(borrow, default)]
+    items: Vec<&'t RawValue>,
 }
 
 /// An event of a watch, as a frame: its length in four bytes, the highest first, and the event.
@@ -81,141 +178,142 @@ pub(crate) fn watch_event(type_: &str, json: &[u8]) -> Result<Vec<u8>, Unwritabl
     Ok([&length.to_be_bytes(), &*event.0].concat())
 }
 
-/// Every list has the same two fields.
-fn list(item: &'static str, tree: &Map<String, Value>) -> Result<WireWriter, UnwritableError> {
-    const FIELDS: [&str; 4] = ["apiVersion", "kind", "metadata", "items"];
-    if !tree.keys().all(|name| FIELDS.contains(&name.as_str())) {
-        return Err(UnwritableError::Field { message: item });
-    }
-    let wrong = || UnwritableError::Value { message: item, field: "items" };
-    let mut list = WireWriter::default();
-    if let Some(metadata) = tree.get("metadata") {
-        let metadata = metadata.as_object().ok_or_else(wrong)?;
-        list.bytes(fields::LIST_METADATA, &message(fields::LIST_META, metadata)?.0);
-    }
-    if let Some(items) = tree.get("items") {
-        for one in items.as_array().ok_or_else(wrong)? {
-            let one = one.as_object().ok_or_else(wrong)?;
-            list.bytes(fields::LIST_ITEMS, &message(item, one)?.0);
-        }
-    }
-    Ok(list)
+/// Writes an object that is given as JSON.
+fn write_message(
+    name: &'static str,
+    json: &[u8],
+    writer: &mut WireWriter,
+) -> Result<(), UnwritableError> {
+    let tree: Value = serde_json::from_slice(json).map_err(|_| no_object())?;
+    let tree = tree.as_object().ok_or_else(no_object)?;
+    let message = fields::message(name).ok_or_else(no_object)?;
+    write_tree(message, tree, writer)
 }
 
-/// A message with the fields of the tree.
-fn message(name: &'static str, tree: &Map<String, Value>) -> Result<WireWriter, UnwritableError> {
-    let mut writer = WireWriter::default();
-    let written = fields_of(name, tree, &mut writer)?;
-    // these stand in the envelope
-    let is_type = |field: &str| matches!(field, "apiVersion" | "kind");
-    let is_left_out = |field: &str| is_type(field) || fields::unnumbered(name).contains(&field);
+/// Writes a message with the fields of the tree.
+fn write_tree(
+    message: &'static Message,
+    tree: &Map<String, Value>,
+    writer: &mut WireWriter,
+) -> Result<(), UnwritableError> {
+    let written = write_fields(message, tree, writer)?;
+    let is_left_out = |field: &str| is_in_envelope(field) || message.unnumbered.contains(&field);
     let given = tree.iter().filter(|(field, value)| !value.is_null() && !is_left_out(field));
-    let given = given.count();
-    match written < given {
-        true => Err(UnwritableError::Field { message: name }),
-        false => Ok(writer),
+    match written < given.count() {
+        true => Err(UnwritableError::Field { message: message.name }),
+        false => Ok(()),
     }
+}
+
+fn is_in_envelope(field: &str) -> bool {
+    matches!(field, "apiVersion" | "kind")
 }
 
 /// Writes the fields of the tree that a message has. Says how many these are.
-fn fields_of(
-    name: &'static str,
+fn write_fields(
+    message: &'static Message,
     tree: &Map<String, Value>,
     writer: &mut WireWriter,
 ) -> Result<usize, UnwritableError> {
     let mut written = 0;
-    for (number, field) in fields::all(name).into_iter().flatten() {
+    for (number, field) in &message.by_number {
         if field.kind == FieldOccurrence::Embedded {
-            let mut inner = WireWriter::default();
-            written += fields_of(field.type_, tree, &mut inner)?;
-            writer.bytes(*number, &inner.0);
+            let wrong = UnwritableError::Value { message: message.name, field: field.name };
+            let embedded = field.message().ok_or(wrong)?;
+            written += writer.nested(*number, |writer| write_fields(embedded, tree, writer))?;
             continue;
         }
         let Some(value) = tree.get(field.name).filter(|value| !value.is_null()) else { continue };
-        written += usize::from(!matches!(field.name, "apiVersion" | "kind"));
-        let wrong = UnwritableError::Value { message: name, field: field.name };
+        written += usize::from(!is_in_envelope(field.name));
+        let wrong = || UnwritableError::Value { message: message.name, field: field.name };
         match field.kind {
             FieldOccurrence::Map => {
-                for (key, value) in value.as_object().ok_or_else(|| wrong.clone())? {
-                    let mut entry = WireWriter::default();
-                    entry.bytes(1, key.as_bytes());
-                    write_value((2, field), value, (&wrong, &mut entry))?;
-                    writer.bytes(*number, &entry.0);
+                for (key, value) in value.as_object().ok_or_else(wrong)? {
+                    writer.nested(*number, |entry| {
+                        entry.bytes(1, key.as_bytes());
+                        write_value((2, field), value, &wrong, entry)
+                    })?;
                 }
             }
             FieldOccurrence::List => {
-                for item in value.as_array().ok_or_else(|| wrong.clone())? {
-                    write_value((*number, field), item, (&wrong, writer))?;
+                for item in value.as_array().ok_or_else(wrong)? {
+                    write_value((*number, field), item, &wrong, writer)?;
                 }
             }
             FieldOccurrence::One | FieldOccurrence::Embedded => {
-                write_value((*number, field), value, (&wrong, writer))?;
+                write_value((*number, field), value, &wrong, writer)?;
             }
         }
     }
     Ok(written)
 }
 
-/// Writes one value.
+/// Writes one value; `wrong` is the error of one that its field cannot have.
 fn write_value(
     (number, field): (u64, &MessageField),
     value: &Value,
-    (wrong, writer): (&UnwritableError, &mut WireWriter),
+    wrong: &impl Fn() -> UnwritableError,
+    writer: &mut WireWriter,
 ) -> Result<(), UnwritableError> {
-    let text = || value.as_str().ok_or_else(|| wrong.clone());
-    let mut inner = WireWriter::default();
+    let text = || value.as_str().ok_or_else(wrong);
     match field.type_ {
-        "int" => {
-            let value = value.as_i64().ok_or_else(|| wrong.clone())?;
-            writer.varint(number, two_complement(value));
-            return Ok(());
-        }
-        "bool" => {
-            writer.varint(number, value.as_bool().ok_or_else(|| wrong.clone())?.into());
-            return Ok(());
-        }
-        "double" => {
-            let value = value.as_f64().ok_or_else(|| wrong.clone())?;
-            writer.fixed64(number, value.to_bits());
-            return Ok(());
-        }
-        "string" => inner.0.extend_from_slice(text()?.as_bytes()),
-        "bytes" => {
-            inner.0 = STANDARD.decode(text()?).map_err(|_| wrong.clone())?;
-        }
+        "int" => writer.varint(number, two_complement(value.as_i64().ok_or_else(wrong)?)),
+        "bool" => writer.varint(number, value.as_bool().ok_or_else(wrong)?.into()),
+        "double" => writer.fixed64(number, value.as_f64().ok_or_else(wrong)?.to_bits()),
+        "string" => writer.bytes(number, text()?.as_bytes()),
+        "bytes" => writer.bytes(number, &STANDARD.decode(text()?).map_err(|_| wrong())?),
         "Time" | "MicroTime" => {
-            let time: jiff::Timestamp = text()?.parse().map_err(|_| wrong.clone())?;
-            inner.varint(1, two_complement(time.as_second()));
-            inner.varint(2, two_complement(time.subsec_nanosecond().into()));
+            let time: jiff::Timestamp = text()?.parse().map_err(|_| wrong())?;
+            return writer.nested(number, |inner| {
+                inner.varint(1, two_complement(time.as_second()));
+                inner.varint(2, two_complement(time.subsec_nanosecond().into()));
+                Ok(())
+            });
         }
-        "Quantity" => match value {
-            Value::Number(amount) => inner.bytes(1, amount.to_string().as_bytes()),
-            _ => inner.bytes(1, text()?.as_bytes()),
-        },
-        "IntOrString" => match value {
-            Value::String(text) => {
-                inner.varint(1, 1);
-                inner.varint(2, 0);
-                inner.bytes(3, text.as_bytes());
-            }
-            _ => {
-                inner.varint(1, 0);
-                inner.varint(2, two_complement(value.as_i64().ok_or_else(|| wrong.clone())?));
-                inner.bytes(3, b"");
-            }
-        },
+        "Quantity" => {
+            let amount: Cow<'_, str> = match value {
+                Value::Number(amount) => amount.to_string().into(),
+                _ => text()?.into(),
+            };
+            return writer.nested(number, |inner| {
+                inner.bytes(1, amount.as_bytes());
+                Ok(())
+            });
+        }
+        "IntOrString" => {
+            let (is_text, number_given, text_given) = match value {
+                Value::String(text) => (1, 0, text.as_str()),
+                _ => (0, value.as_i64().ok_or_else(wrong)?, ""),
+            };
+            return writer.nested(number, |inner| {
+                inner.varint(1, is_text);
+                inner.varint(2, two_complement(number_given));
+                inner.bytes(3, text_given.as_bytes());
+                Ok(())
+            });
+        }
         "StringList" => {
-            for item in value.as_array().ok_or_else(|| wrong.clone())? {
-                inner.bytes(1, item.as_str().ok_or_else(|| wrong.clone())?.as_bytes());
-            }
+            let items = value.as_array().ok_or_else(wrong)?;
+            return writer.nested(number, |inner| {
+                for item in items {
+                    inner.bytes(1, item.as_str().ok_or_else(wrong)?.as_bytes());
+                }
+                Ok(())
+            });
         }
-        "RawExtension" | "FieldsV1" => inner.bytes(1, value.to_string().as_bytes()),
-        name => {
-            let tree = value.as_object().ok_or_else(|| wrong.clone())?;
-            inner = message(name, tree)?;
+        "RawExtension" | "FieldsV1" => {
+            let json = value.to_string();
+            return writer.nested(number, |inner| {
+                inner.bytes(1, json.as_bytes());
+                Ok(())
+            });
+        }
+        _ => {
+            let tree = value.as_object().ok_or_else(wrong)?;
+            let message = field.message().ok_or_else(wrong)?;
+            return writer.nested(number, |inner| write_tree(message, tree, inner));
         }
     }
-    writer.bytes(number, &inner.0);
     Ok(())
 }
 

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::protobuf;
 use crate::registry::{KindEntry, KindOrigin};
 use crate::request::{MetaVersion, Representation};
 use crate::status::ApiError;
@@ -118,6 +119,39 @@ impl ObjectRenderer<'_> {
         }
         json.extend_from_slice(b"]}");
         Ok(json.into())
+    }
+
+    /// A list of whole objects in protobuf. None for kinds that have no such form, and when a field
+    /// of an object has none: a client gets JSON then.
+    pub(crate) fn protobuf_list(
+        &self,
+        meta: &ListMeta,
+        objects: &[Arc<StoredObject>],
+    ) -> Result<Option<Vec<u8>>, ApiError> {
+        let entry = self.entry;
+        let is_whole = self.form == Representation::Objects;
+        if !is_whole || protobuf::message_of(&entry.api_version, &entry.kind).is_none() {
+            return Ok(None);
+        }
+        let kind = (&*entry.api_version, &*entry.kind);
+        let mut items = Vec::with_capacity(objects.len());
+        for object in objects {
+            let known = object.other_encoding.get().filter(|_| entry.shows_stored_text());
+            let item: Cow<'_, [u8]> = match known {
+                Some(known) => Cow::Borrowed(known),
+                None => match protobuf::list_item(kind, &shown(entry, &object.value)?) {
+                    Ok(made) if entry.shows_stored_text() => {
+                        Cow::Borrowed(object.other_encoding.get_or_init(|| made.into()))
+                    }
+                    Ok(made) => Cow::Owned(made),
+                    Err(_) => return Ok(None),
+                },
+            };
+            items.push(item);
+        }
+        let list_kind = (&*entry.api_version, &*entry.list_kind);
+        let items = items.iter().map(|item| &**item);
+        Ok(protobuf::list_of(list_kind, &self.list_meta(meta)?, items).ok())
     }
 
     /// What a list says of itself. Upstream says so where nothing follows for the kinds of

@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 use crate::call::ApiCall;
 use crate::custom::ObjectConversion;
 use crate::outcome::{ApiAnswer, RequestOutcome};
+use crate::protobuf;
 use crate::registry::ResourceScope;
 use crate::represent::{ListMeta, ObjectRenderer};
-use crate::request::Representation;
+use crate::request::accept::preferred_encoding;
 use crate::request::options::RevisionMatch;
+use crate::request::{AnswerEncoding, Representation};
 use crate::selectors::Selection;
 use crate::status::ApiError;
 use crate::{keys, revision};
@@ -40,6 +42,11 @@ pub(crate) fn list(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     if let Some(last) = page.more_after {
         meta.continue_token = token(page.revision, last.as_str())?;
         meta.remaining_item_count = page.remaining;
+    }
+    if preferred_encoding(&call.request.accept) == AnswerEncoding::Protobuf
+        && let Some(body) = renderer.protobuf_list(&meta, &page.objects)?
+    {
+        return Ok(ApiAnswer::new(StatusCode::OK, protobuf::MEDIA_TYPE, body).into());
     }
     Ok(ApiAnswer::json(StatusCode::OK, renderer.list(&meta, &page.objects)?).into())
 }

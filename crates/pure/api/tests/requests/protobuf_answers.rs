@@ -1,5 +1,6 @@
 //! Answers as protobuf, for clients that ask for it.
 
+use rekindle_api::outcome::json_of_protobuf;
 use rekindle_api::{ApiAnswer, RequestOutcome};
 use serde_json::json;
 
@@ -65,6 +66,42 @@ fn the_first_form_that_a_kind_has_is_taken() {
     ] {
         let answer = bench.accepting(accept, "GET", target, "");
         assert_eq!((answer.code.as_u16(), answer.content_type), wanted, "{accept} {target}");
+    }
+}
+
+/// An object is made a message once. That of an earlier version must not be sent.
+#[test]
+fn a_list_as_protobuf_follows_each_write() {
+    const AUTOSCALERS: &str = "horizontalpodautoscalers";
+    let autoscaler = json!({
+        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": { "name": "a" },
+        "spec": {
+            "maxReplicas": 3,
+            "scaleTargetRef": { "apiVersion": "apps/v1", "kind": "Deployment", "name": "a" },
+        },
+    });
+    let of_autoscalers =
+        |version: &str| format!("/apis/autoscaling/{version}/namespaces/default/{AUTOSCALERS}");
+    let mut bench = Bench::new();
+    bench.create(CONFIG_MAPS, config_map("a"));
+    bench.create(&of_autoscalers("v2"), autoscaler);
+    for value in ["first", "second"] {
+        let patch = json!({ "metadata": { "labels": { "is": value } } }).to_string();
+        // stored in v2, and shown in both: a message is that of one of them
+        for list in [CONFIG_MAPS.to_owned(), of_autoscalers("v1"), of_autoscalers("v2")] {
+            let target = format!("{list}/a");
+            bench.patch("merge-patch+json", &target, &patch).ok();
+            for _ in 0..2 {
+                let listed = bench.accepting(PROTOBUF, "GET", &list, "");
+                let expected = bench.accepting("application/json", "GET", &list, "");
+                let expected: serde_json::Value = serde_json::from_slice(&expected.body).unwrap();
+                let listed = json_of_protobuf(&listed.body).unwrap();
+                assert_eq!(listed["items"][0]["metadata"], expected["items"][0]["metadata"]);
+                assert_eq!(listed["kind"], expected["kind"]);
+                assert_eq!(listed["apiVersion"], expected["apiVersion"]);
+            }
+        }
     }
 }
 
