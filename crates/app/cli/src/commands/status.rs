@@ -43,7 +43,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         }
         let mut board = Board::default();
         for pod in Api::<Pod>::all(client.clone()).list(&ListParams::default()).await? {
-            board.put_pod(pod);
+            board.put_pod(&pod);
         }
         for ledger in Api::<RestartLedger>::all(client).list(&ListParams::default()).await? {
             board.put_ledger(ledger);

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
-use rekindle_api::registry::{ApiKind, TableCell};
+use rekindle_api::kinds::pod::PodSummary;
 use rekindle_types::owners::controller_of;
 use rekindle_types::v1alpha1::{LedgerPhase, RestartLedger};
 use rekindle_types::{Tick, TickDuration, span};
@@ -17,18 +18,30 @@ const COUNTED_AFTER: [u64; 3] = [1, 60, 3600];
 /// Namespace and name of an object.
 type Key = (String, String);
 
+/// What rows say of a pod. There may be ten thousand: whole pods would take 20 KiB each.
+struct BoardPod {
+    uid: Option<String>,
+    owner: Option<OwnerReference>,
+    summary: PodSummary,
+}
+
 /// The pods and the ledgers as last seen.
 #[derive(Default)]
 pub struct Board {
-    pods: BTreeMap<Key, Pod>,
+    pods: BTreeMap<Key, BoardPod>,
     /// By their own names: a ledger that goes on with another pod is the same one.
     ledgers: BTreeMap<Key, RestartLedger>,
 }
 
 impl Board {
     /// A pod was added or changed.
-    pub fn put_pod(&mut self, pod: Pod) {
-        self.pods.insert((pod.namespace().unwrap_or_default(), pod.name_any()), pod);
+    pub fn put_pod(&mut self, pod: &Pod) {
+        let shown = BoardPod {
+            uid: pod.uid(),
+            owner: controller_of(&pod.metadata).cloned(),
+            summary: PodSummary::new(pod),
+        };
+        self.pods.insert((pod.namespace().unwrap_or_default(), pod.name_any()), shown);
     }
 
     /// A pod is gone.
@@ -70,7 +83,7 @@ impl Board {
                 let members = ledger.status.iter().flat_map(|s| s.members.iter().flatten());
                 for member in members {
                     let key = (namespace.clone(), member.pod_name.clone());
-                    let is_own = |pod: &Pod| pod.uid().as_ref() == Some(&member.pod_uid);
+                    let is_own = |pod: &BoardPod| pod.uid.as_ref() == Some(&member.pod_uid);
                     if self.pods.get(&key).is_some_and(is_own) {
                         of_groups.insert(key, ledger);
                     }
@@ -78,7 +91,7 @@ impl Board {
                 continue;
             }
             let key = (namespace.clone(), ledger.spec.pod_name.clone());
-            let is_own = |pod: &Pod| pod.uid().as_ref() == Some(&ledger.spec.pod_uid);
+            let is_own = |pod: &BoardPod| pod.uid.as_ref() == Some(&ledger.spec.pod_uid);
             if !by_pod.contains_key(&key) || self.pods.get(&key).is_some_and(is_own) {
                 by_pod.insert(key, ledger);
             }
@@ -102,27 +115,22 @@ impl Board {
     }
 }
 
-fn row(key: &Key, pod: &Pod, ledger: Option<&RestartLedger>, now: Tick) -> PodRow {
-    let mut cells = pod.row(now).into_iter().map(|cell| match cell {
-        TableCell::Text(text) => text,
-        TableCell::Int(number) => number.to_string(),
-        TableCell::Json(value) => value.to_string(),
-    });
-    let mut cell = || cells.next().unwrap_or_default();
-    let (name, ready, status, restarts) = (cell(), cell(), cell(), cell());
-    let in_namespace = |name: String| match key.0.as_str() {
-        "default" => name,
+fn row(key: &Key, pod: &BoardPod, ledger: Option<&RestartLedger>, now: Tick) -> PodRow {
+    let BoardPod { owner, summary, uid: _ } = pod;
+    let (ready, status, restarts) =
+        (summary.ready(), summary.status.clone(), summary.restarts(now));
+    let in_namespace = |name: &str| match key.0.as_str() {
+        "default" => name.to_owned(),
         namespace => format!("{namespace}/{name}"),
     };
-    let owner = controller_of(&pod.metadata);
-    let owner = owner.map(|owner| (in_namespace(owner.name.clone()), owner.kind.clone()));
+    let owner = owner.as_ref().map(|owner| (in_namespace(&owner.name), owner.kind.clone()));
     let due = ledger.and_then(next_attempt).filter(|due| *due > now);
     let next_in_secs = due.map(|due| due.since(now).as_secs() + 1);
     let next = next_in_secs.map(TickDuration::from_secs);
     let next = next.map_or_else(|| "-".to_owned(), |next| format!("in {}", span::show(next)));
     let (rung, why) = rung_and_why(ledger);
     let health = RowHealth::new(&ready, &status, ledger.and_then(|ledger| ledger.status.as_ref()));
-    let cells = [in_namespace(name), ready, status, restarts, rung, next, why];
+    let cells = [in_namespace(&key.1), ready, status, restarts, rung, next, why];
     PodRow { cells, health, owner, next_in_secs }
 }
 
@@ -169,7 +177,7 @@ mod tests {
         let mut board = Board::default();
         for (name, uid) in [("web-a", "1"), ("web-b", "2")] {
             let pod = json!({"metadata": {"name": name, "namespace": "shop", "uid": uid}});
-            board.put_pod(serde_json::from_value(pod).unwrap());
+            board.put_pod(&serde_json::from_value(pod).unwrap());
         }
         board.put_ledger(ledger("web-a", "web-a", "1"));
         assert_eq!(why(&board), ["of web-a", ""]);
@@ -195,7 +203,7 @@ mod tests {
                 "restartCount": 1, "state": {"running": {}},
                 "lastState": {"terminated": {"exitCode": 1, "finishedAt": "1970-01-01T00:00:10Z"}}}]}
         });
-        board.put_pod(serde_json::from_value(pod).unwrap());
+        board.put_pod(&serde_json::from_value(pod).unwrap());
         let cells = |board: &Board, secs| board.rows(Tick::from_secs(secs))[0].cells.clone();
         let after = |board: &Board, secs| {
             board.counts_on_after(Tick::from_secs(secs)).map(TickDuration::as_secs)

@@ -86,7 +86,7 @@ impl Board {
         use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
         match change {
             BoardChange::Pod(event) => match *event {
-                Apply(pod) | InitApply(pod) => self.put_pod(pod),
+                Apply(pod) | InitApply(pod) => self.put_pod(&pod),
                 Delete(pod) => self.remove_pod(&pod),
                 Init => self.clear_pods(),
                 InitDone => {}

@@ -1,5 +1,7 @@
 //! A row of the table: a pod, or several pods of one controller that all show the same.
 
+use std::collections::BTreeMap;
+
 use rekindle_diagnosis::{WaitFamily, WaitingReason};
 use rekindle_types::span;
 use rekindle_types::v1alpha1::{HoldReason, LedgerPhase, RestartLedgerStatus};
@@ -74,12 +76,17 @@ impl RowHealth {
     }
 }
 
+/// What pods of one row share: their controller, what they show, and why, less its times.
+type GroupKey = ((String, String), [String; 3], Vec<String>);
+
 /// Pods of one controller that show the same become one row: `web-5d4f (3 pods)`, in the place of
 /// the first of them.
 pub fn grouped(rows: Vec<PodRow>) -> Vec<PodRow> {
     let mut groups: Vec<(PodRow, usize)> = Vec::new();
+    let mut places: BTreeMap<GroupKey, usize> = BTreeMap::new();
     for row in rows {
-        match groups.iter_mut().find(|(first, _)| first.shows_the_same(&row)) {
+        let place = row.group_key().map(|key| *places.entry(key).or_insert(groups.len()));
+        match place.and_then(|place| groups.get_mut(place)) {
             Some((first, count)) => {
                 first.take_in(row);
                 *count += 1;
@@ -91,12 +98,11 @@ pub fn grouped(rows: Vec<PodRow>) -> Vec<PodRow> {
 }
 
 impl PodRow {
-    fn shows_the_same(&self, other: &Self) -> bool {
-        let equal = |column: usize| self.cells[column] == other.cells[column];
-        self.owner.is_some()
-            && self.owner == other.owner
-            && [READY, STATUS, RUNG].into_iter().all(equal)
-            && timeless(&self.cells[WHY]).eq(timeless(&other.cells[WHY]))
+    /// None of a bare pod, which stands alone.
+    fn group_key(&self) -> Option<GroupKey> {
+        let shown = [READY, STATUS, RUNG].map(|column| self.cells[column].clone());
+        let why = timeless(&self.cells[WHY]).map(str::to_owned).collect();
+        Some((self.owner.clone()?, shown, why))
     }
 
     /// The next thing to happen is the first of all.

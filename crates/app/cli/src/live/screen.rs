@@ -1,9 +1,10 @@
 //! Drawing the table: in place on a terminal, as appended lines elsewhere.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 
 use super::layout::{Palette, ScreenSize, cut, unbounded, within};
-use super::pod_row::{HEADINGS, PodRow, grouped};
+use super::pod_row::{HEADINGS, POD, PodRow, grouped};
 use crate::output;
 
 /// Where the table is drawn.
@@ -130,7 +131,12 @@ impl TableScreen {
                 drawn.over(&grouped(rows.clone()), size)
             }
             DrawTarget::Stream(appended) => {
-                let is_shown = |row: &PodRow| self.shown.iter().any(|old| row.says_the_same(old));
+                let shown: BTreeMap<&str, &PodRow> =
+                    self.shown.iter().map(|row| (row.cells[POD].as_str(), row)).collect();
+                let is_shown = |row: &&PodRow| {
+                    let old = shown.get(row.cells[POD].as_str());
+                    old.is_some_and(|old| row.says_the_same(old))
+                };
                 let mut changed = rows.iter().filter(|row| !is_shown(row)).peekable();
                 if changed.peek().is_none() { String::new() } else { appended.more(changed) }
             }

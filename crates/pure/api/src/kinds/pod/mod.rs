@@ -12,6 +12,8 @@ mod status;
 pub mod unenforced;
 pub(crate) mod validate;
 
+pub use row::PodSummary;
+
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodSpec, PodStatus};
 use rekindle_types::pods;
 use rekindle_types::{ObjectJson, Tick, resources, taints};

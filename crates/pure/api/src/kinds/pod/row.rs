@@ -37,54 +37,64 @@ pub(super) const COLUMNS: &[TableColumn] = &[
 
 /// The cells.
 pub(super) fn row(pod: &Pod, now: Tick) -> Vec<TableCell> {
-    let no_spec = PodSpec::default();
-    let no_status = PodStatus::default();
-    let spec = pod.spec.as_ref().unwrap_or(&no_spec);
-    let status = pod.status.as_ref().unwrap_or(&no_status);
-    let summary = PodRowSummary::new(spec, status);
-    let restarts = match summary.restarted_at {
-        Some(at) if summary.restarts > 0 => {
-            format!("{} ({} ago)", summary.restarts, human(now.since(at)))
-        }
-        Some(_) | None => summary.restarts.to_string(),
-    };
-    let ip = items(status.pod_ips.as_ref()).first().map(|address| &address.ip);
+    let (spec, status) = (pod.spec.as_ref(), pod.status.as_ref());
+    let summary = PodSummary::new(pod);
+    let ip = status.and_then(|status| items(status.pod_ips.as_ref()).first());
     vec![
         text(pod.metadata.name.as_ref()).into(),
-        format!("{}/{}", summary.ready, summary.total).into(),
-        shown_reason(pod, status, summary.reason).into(),
-        restarts.into(),
+        summary.ready().into(),
+        summary.status.as_str().into(),
+        summary.restarts(now).into(),
         age(pod.metadata.creation_timestamp.as_ref(), now).into(),
-        or_none(ip),
-        or_none(spec.node_name.as_ref()),
-        or_none(status.nominated_node_name.as_ref()),
+        or_none(ip.map(|address| &address.ip)),
+        or_none(spec.and_then(|spec| spec.node_name.as_ref())),
+        or_none(status.and_then(|status| status.nominated_node_name.as_ref())),
         readiness_gates(spec, status).into(),
     ]
 }
 
-/// What the containers add up to.
-struct PodRowSummary {
+/// What a table says of a pod's containers. It says what it says of a pod at any later time, too, and
+/// is much smaller than the pod.
+#[derive(Clone, Debug, Default)]
+pub struct PodSummary {
+    /// What the containers add up to, such as `Running` or `CrashLoopBackOff`.
+    pub status: String,
     ready: usize,
     total: usize,
     restarts: i64,
     restarted_at: Option<Tick>,
-    reason: String,
 }
 
-impl PodRowSummary {
-    fn new(spec: &PodSpec, status: &PodStatus) -> Self {
-        let mut summary = Self {
-            ready: 0,
-            total: spec.lasting().count(),
-            restarts: 0,
-            restarted_at: None,
-            reason: base_reason(status),
-        };
+impl PodSummary {
+    /// Of a pod as it is.
+    pub fn new(pod: &Pod) -> Self {
+        let no_spec = PodSpec::default();
+        let no_status = PodStatus::default();
+        let spec = pod.spec.as_ref().unwrap_or(&no_spec);
+        let status = pod.status.as_ref().unwrap_or(&no_status);
+        let mut summary =
+            Self { status: base_reason(status), total: spec.lasting().count(), ..Self::default() };
         let is_initialized = summary.count_init_containers(spec, status);
         if is_initialized || condition_is_true(status, "Initialized") {
             summary.count_containers(spec, status);
         }
+        summary.status = shown_reason(pod, status, summary.status);
         summary
+    }
+
+    /// How many containers are ready, such as `1/2`.
+    pub fn ready(&self) -> String {
+        format!("{}/{}", self.ready, self.total)
+    }
+
+    /// How often they were restarted, and how long ago, such as `3 (10s ago)`.
+    pub fn restarts(&self, now: Tick) -> String {
+        match self.restarted_at {
+            Some(at) if self.restarts > 0 => {
+                format!("{} ({} ago)", self.restarts, human(now.since(at)))
+            }
+            Some(_) | None => self.restarts.to_string(),
+        }
     }
 
     /// Goes through the init containers up to the first that is not done, which gives the reason.
@@ -99,7 +109,7 @@ impl PodRowSummary {
             let terminated = state.and_then(|state| state.terminated.as_ref());
             let waiting = state.and_then(|state| state.waiting.as_ref());
             let waits_for = text(waiting.and_then(|waiting| waiting.reason.as_ref()));
-            self.reason = match terminated {
+            self.status = match terminated {
                 Some(terminated) if terminated.exit_code == 0 => continue,
                 _ if sidecar && status.started == Some(true) => {
                     self.ready += usize::from(status.ready);
@@ -132,17 +142,17 @@ impl PodRowSummary {
             let waiting = state.and_then(|state| state.waiting.as_ref());
             let waits_for = text(waiting.and_then(|waiting| waiting.reason.as_ref()));
             if !waits_for.is_empty() {
-                waits_for.clone_into(&mut self.reason);
+                waits_for.clone_into(&mut self.status);
             } else if state.is_some_and(|state| state.terminated.is_some()) {
-                self.reason = terminated_reason(state);
+                self.status = terminated_reason(state);
             } else if container.ready && state.is_some_and(|state| state.running.is_some()) {
                 running = true;
                 self.ready += 1;
             }
         }
-        if self.reason == "Completed" && running {
+        if self.status == "Completed" && running {
             let ready = condition_is_true(status, "Ready");
-            (if ready { "Running" } else { "NotReady" }).clone_into(&mut self.reason);
+            (if ready { "Running" } else { "NotReady" }).clone_into(&mut self.status);
         }
     }
 
@@ -195,12 +205,12 @@ fn shown_reason(pod: &Pod, status: &PodStatus, reason: String) -> String {
     }
 }
 
-fn readiness_gates(spec: &PodSpec, status: &PodStatus) -> String {
-    let gates = items(spec.readiness_gates.as_ref());
+fn readiness_gates(spec: Option<&PodSpec>, status: Option<&PodStatus>) -> String {
+    let gates = items(spec.and_then(|spec| spec.readiness_gates.as_ref()));
     if gates.is_empty() {
         return "<none>".to_owned();
     }
-    let conditions = items(status.conditions.as_ref()).iter();
+    let conditions = items(status.and_then(|status| status.conditions.as_ref())).iter();
     let held = conditions.filter(|condition| condition.status == "True");
     let held: ListKeys<&str> = held.map(|condition| condition.type_.as_str()).collect();
     let met = gates.iter().filter(|gate| held.has(gate.condition_type.as_str())).count();
