@@ -3,11 +3,15 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use kube::Client;
+use kube::client::ConfigExt;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use crate::api::connection::Server;
 
 /// An engine on a temporary data directory; dropping it ends it with its pods.
 pub struct Engine {
@@ -66,10 +70,7 @@ impl Engine {
         }
         let api_after = started.elapsed();
         std::thread::spawn(move || lines.for_each(drop));
-        let kubeconfig = Kubeconfig::read_from(kubeconfig_in(dir.path()))?;
-        let config =
-            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        let client = Client::try_from(config)?;
+        let client = Client::try_from(client_config(dir.path()).await?)?;
         Ok(Self { child, dir, client, api_after, started })
     }
 
@@ -91,6 +92,18 @@ impl Engine {
         }
     }
 
+    /// Its API, for clients that cost little.
+    pub async fn server(&self) -> anyhow::Result<Server> {
+        let config = client_config(self.dir.path()).await?;
+        let authority = config.cluster_url.authority().context("its address")?;
+        Ok(Server {
+            address: authority.as_str().parse()?,
+            tls: Arc::new(config.rustls_client_config()?),
+            authorization: None,
+            processes: vec![self.pid()],
+        })
+    }
+
     /// What clients need to reach it.
     pub fn kubeconfig(&self) -> PathBuf {
         kubeconfig_in(self.dir.path())
@@ -107,6 +120,12 @@ impl Engine {
     pub fn id(&self) -> anyhow::Result<String> {
         Ok(std::fs::read_to_string(self.dir.path().join("engine-id"))?.trim().to_owned())
     }
+}
+
+async fn client_config(dir: &Path) -> anyhow::Result<kube::Config> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig_in(dir))?;
+    let options = KubeConfigOptions::default();
+    Ok(kube::Config::from_custom_kubeconfig(kubeconfig, &options).await?)
 }
 
 fn kubeconfig_in(dir: &Path) -> PathBuf {

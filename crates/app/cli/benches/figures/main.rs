@@ -9,7 +9,7 @@
     reason = "a benchmark measures time and drives processes"
 )]
 
-mod api_load;
+mod api;
 mod app;
 mod crowd;
 mod engine;
@@ -24,6 +24,7 @@ mod restarts;
 mod rollout;
 mod sample;
 mod services;
+mod slice_writes;
 mod startup;
 
 use std::path::PathBuf;
@@ -48,7 +49,7 @@ struct Arguments {
 /// What can be measured by itself.
 const PARTS: [&str; 11] = [
     "startup", "restarts", "idle", "rollout", "crowd", "services", "probes", "node-api",
-    "handover", "load", "peers",
+    "handover", "api", "peers",
 ];
 
 fn main() -> anyhow::Result<()> {
@@ -91,9 +92,8 @@ fn main() -> anyhow::Result<()> {
         if wanted("handover") {
             handover::measure(&mut report).await?;
         }
-        if wanted("load") {
-            let engine = Engine::start().await?;
-            api_load::measure(&engine, &mut report).await?;
+        if wanted("api") {
+            api::measure(&mut report).await?;
         }
         anyhow::Ok(())
     })?;

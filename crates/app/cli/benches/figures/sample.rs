@@ -17,6 +17,9 @@ pub const KILL: &str = "container killed → new process runs";
 /// The goal of a line that measures a peer.
 const PEER: &str = "peer";
 
+/// So many samples have a 99th percentile that says something.
+const MANY: usize = 100;
+
 /// One number that was measured once.
 pub struct Amount {
     value: f64,
@@ -44,8 +47,21 @@ pub struct Report {
     figures: Vec<Value>,
 }
 
+/// The median and the extremes in milliseconds, and of many also what 99 % of them are within.
+pub fn in_words(samples: &[Duration]) -> String {
+    let mut samples = samples.to_vec();
+    samples.sort_unstable();
+    let Some(last) = samples.len().checked_sub(1) else { return "no sample".to_owned() };
+    let ms = |index: usize| format!("{:.2}", samples[index].as_secs_f64() * 1e3);
+    let mut words = format!("{} ms [{}–{}]", ms(samples.len() / 2), ms(0), ms(last));
+    if samples.len() >= MANY {
+        words += &format!(", p99 {}", ms(last * 99 / 100));
+    }
+    words + &format!(" n={}", samples.len())
+}
+
 impl Report {
-    /// A row of durations: the median and the extremes in milliseconds.
+    /// A row of durations.
     pub fn durations(&mut self, what: &str, goal: &str, mut samples: Vec<Duration>) {
         samples.sort_unstable();
         let Some(&median) = samples.get(samples.len() / 2) else {
@@ -54,13 +70,7 @@ impl Report {
         self.medians.insert(what.to_owned(), median);
         let ms = |index: usize| samples[index].as_secs_f64() * 1e3;
         let last = samples.len() - 1;
-        let measured = format!(
-            "{:.2} ms [{:.2}–{:.2}] n={}",
-            median.as_secs_f64() * 1e3,
-            ms(0),
-            ms(last),
-            samples.len()
-        );
+        let measured = in_words(&samples);
         self.figures.push(json!({
             "what": what,
             "value": median.as_secs_f64() * 1e3,
@@ -92,9 +102,10 @@ impl Report {
         self.text(what, goal, measured);
     }
 
-    /// A row about a peer that was not measured.
-    pub fn no_peer(&mut self, what: &str, why: String) {
-        self.text(what, PEER, why);
+    /// A row about a peer that no later run is compared with: what was measured, or why nothing
+    /// was.
+    pub fn peer(&mut self, what: &str, measured: String) {
+        self.text(what, PEER, measured);
     }
 
     fn text(&mut self, what: &str, goal: &str, measured: String) {

@@ -16,7 +16,9 @@ use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, PodRestartSpec, Rung
 use serde_json::{Value, json};
 
 use crate::engine::Engine;
+use crate::peers::{self, PublishedPort};
 use crate::sample::{Amount, Report};
+use crate::slice_writes;
 
 pub const NAME: &str = "web";
 const REPLICAS: i32 = 4;
@@ -47,19 +49,17 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
     let name = behind.metadata.name.context("its name")?;
     pods.patch(&name, &PatchParams::default(), &Patch::Merge(label)).await?;
     let alone = create(&services, "alone", json!({ "is": "behind" })).await?;
-    let (mut past, mut through) = (0.0, 0.0);
-    for _ in 0..ROUNDS {
-        past += connections_per_second(&direct, 8080).await? / ROUNDS as f64;
-        through += connections_per_second(&alone, 80).await? / ROUNDS as f64;
-    }
+    let rates = connections_beside((&direct, 8080), (&alone, 80)).await?;
     report.amount(
         "new connections through a Service's address, beside the pod's own",
         "≥ 90 %",
-        Amount::rate(through / past),
-        format!("{through:.0}/s of {past:.0}/s: {:.0} %", 100.0 * through / past),
+        Amount::rate(rates.share()),
+        rates.in_words("/s"),
     );
 
     measure_throughput(report, &pods, &services).await?;
+    measure_podman(report, &engine).await;
+    slice_writes::measure(report, &engine, (&direct, 8080)).await?;
 
     scale(&deployments, json!({ "replicas": REPLICAS })).await?;
     rolled_out(&deployments, REPLICAS).await?;
@@ -119,22 +119,79 @@ async fn measure_throughput(
     let ready = tokio::time::timeout(NEXT_IS_DUE, ready).await.context("it is not ready")??;
     let status = ready.and_then(|pod| pod.status);
     let direct = status.and_then(|status| status.pod_ip).context("the pod's address")?;
-    let (mut past, mut through) = (0.0, 0.0);
-    for _ in 0..ROUNDS {
-        past += megabytes_per_second(&direct, 8080).await? / ROUNDS as f64;
-        through += megabytes_per_second(&service, 80).await? / ROUNDS as f64;
-    }
+    let rates = throughput_beside((&direct, 8080), (&service, 80)).await?;
     pods.delete("bulk", &DeleteParams::default()).await?;
     report.amount(
         "throughput through a Service's address, beside the pod's own",
         "≥ 95 %",
-        Amount::rate(through / past),
-        format!("{through:.0} of {past:.0} MB/s: {:.0} %", 100.0 * through / past),
+        Amount::rate(rates.share()),
+        rates.in_words(" MB/s"),
     );
     Ok(())
 }
 
-async fn megabytes_per_second(host: &str, port: u16) -> anyhow::Result<f64> {
+/// The same two figures of a port that podman publishes. Theirs leads to one container alone.
+async fn measure_podman(report: &mut Report, engine: &Engine) {
+    let what = "podman: new connections through a published port, beside the container's own";
+    if !peers::installed("podman") {
+        return report.peer(what, "not installed".to_owned());
+    }
+    let measured = async {
+        let app = engine.demo_app()?;
+        let port = PublishedPort::open(&app, "ok")?;
+        let connections = connections_beside(port.direct(), port.published()).await?;
+        drop(port);
+        let port = PublishedPort::open(&app, &"x".repeat(ANSWER_BYTES))?;
+        let throughput = throughput_beside(port.direct(), port.published()).await?;
+        anyhow::Ok((connections, throughput))
+    };
+    match measured.await {
+        Ok((connections, throughput)) => {
+            report.peer(what, connections.in_words("/s"));
+            report.peer("podman: throughput, the same", throughput.in_words(" MB/s"));
+        }
+        Err(error) => report.peer(what, format!("does not work here: {error:#}")),
+    }
+}
+
+/// What was measured at a server's own address, and on a way that leads there.
+struct Rates {
+    direct: f64,
+    through: f64,
+}
+
+impl Rates {
+    fn share(&self) -> f64 {
+        self.through / self.direct
+    }
+
+    fn in_words(&self, unit: &str) -> String {
+        let Self { direct, through } = self;
+        format!("{through:.0} of {direct:.0}{unit}: {:.0} %", 100.0 * self.share())
+    }
+}
+
+/// New connections a second. The two ways take turns.
+async fn connections_beside(direct: (&str, u16), through: (&str, u16)) -> anyhow::Result<Rates> {
+    let mut rates = Rates { direct: 0.0, through: 0.0 };
+    for _ in 0..ROUNDS {
+        rates.direct += connections_per_second(direct).await? / ROUNDS as f64;
+        rates.through += connections_per_second(through).await? / ROUNDS as f64;
+    }
+    Ok(rates)
+}
+
+/// Megabytes a second on kept connections. The two ways take turns.
+async fn throughput_beside(direct: (&str, u16), through: (&str, u16)) -> anyhow::Result<Rates> {
+    let mut rates = Rates { direct: 0.0, through: 0.0 };
+    for _ in 0..ROUNDS {
+        rates.direct += megabytes_per_second(direct).await? / ROUNDS as f64;
+        rates.through += megabytes_per_second(through).await? / ROUNDS as f64;
+    }
+    Ok(rates)
+}
+
+async fn megabytes_per_second((host, port): (&str, u16)) -> anyhow::Result<f64> {
     let begun = Instant::now();
     let load = Load::start_kept_at_full_speed(host, port);
     tokio::time::sleep(ROUND).await;
@@ -195,7 +252,7 @@ pub fn is_ready(pod: Option<&Pod>) -> bool {
         .any(|condition| (condition.type_.as_str(), condition.status.as_str()) == ("Ready", "True"))
 }
 
-async fn connections_per_second(host: &str, port: u16) -> anyhow::Result<f64> {
+async fn connections_per_second((host, port): (&str, u16)) -> anyhow::Result<f64> {
     let begun = Instant::now();
     let load = Load::start_at_full_speed(host, port);
     tokio::time::sleep(ROUND).await;

@@ -148,8 +148,8 @@ struct TypeText<'t> {
     kind: Cow<'t, str>,
 }
 
-/// Every list has the same two fields beside these. Its items are read one by one: as a tree a large
-/// list is many times its text.
+/// Every list has these fields. Its items are read one by one: as a tree a large list is many times
+/// its text.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ListText<'t> {

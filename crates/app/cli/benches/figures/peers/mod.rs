@@ -8,6 +8,7 @@ mod containerd;
 mod launch;
 mod oci;
 mod podman;
+mod podman_network;
 mod rootfs;
 
 use std::time::{Duration, Instant};
@@ -17,6 +18,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::sample::{CREATE, KILL, Report};
 use rootfs::RootFs;
+
+pub use launch::installed;
+pub use podman_network::PublishedPort;
 
 const SAMPLES: usize = 10;
 /// A peer that takes longer is stuck.
@@ -41,7 +45,7 @@ pub fn measure(report: &mut Report) {
     let rootfs = match RootFs::mount() {
         Ok(rootfs) => rootfs,
         Err(error) => {
-            report.no_peer("peers", format!("not measured: {error:#}"));
+            report.peer("peers", format!("not measured: {error:#}"));
             return;
         }
     };
@@ -58,8 +62,8 @@ fn measure_one<P: Peer>(
 ) {
     let create = format!("{name}: create + start → running");
     let kill = format!("{name}: container killed → new process runs");
-    if !launch::installed(name) {
-        report.no_peer(&create, "not installed".to_owned());
+    if !installed(name) {
+        report.peer(&create, "not installed".to_owned());
         return;
     }
     let samples = prepare().and_then(|peer| {
@@ -73,7 +77,7 @@ fn measure_one<P: Peer>(
             report.compared(&create, CREATE, created);
             report.compared(&kill, KILL, killed);
         }
-        Err(error) => report.no_peer(&create, format!("does not work here: {error:#}")),
+        Err(error) => report.peer(&create, format!("does not work here: {error:#}")),
     }
 }
 

@@ -1,10 +1,12 @@
 //! Connections that wait until their frontend leads somewhere.
 
 use std::io::{ErrorKind, Read};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use rekindle_net::rules::{HeldPacket, RuleTable};
 use rekindle_services::{Frontend, Refusal, RuleChanges, RuleElement, RuleElements};
+use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket};
 
 use super::support::{HOST_OUTSIDE, Machine, POD_PORT, connect, pod_ip, service, table_with, tcp};
 use crate::support::Namespace;
@@ -122,6 +124,62 @@ fn one_that_has_waited_in_vain_is_refused() {
             assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
         }
     });
+}
+
+/// Clients of a pod that does not come back cost so much memory and no more (docs/adr/0060).
+#[test]
+fn one_more_than_can_wait_is_refused_at_once() {
+    const PLACES: u16 = 8192;
+    let machine = Arc::new(Machine::new(1));
+    machine.host.block_on(|| async {
+        let frontend = tcp("10.96.0.1:80");
+        let to = SocketAddrV4::new(Ipv4Addr::new(10, 96, 0, 1), 80);
+        let table = table_with(&held(frontend)).await;
+        send_first_packets(&machine.pods[0], to, PLACES);
+        let mut packets = Vec::new();
+        while packets.len() < PLACES.into() {
+            packets.extend(table.held().await.unwrap());
+        }
+        let refused = connect(&machine.pods[0], "10.96.0.1:80").map(|_| ()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+
+        release(&table, packets);
+        let next = client(&machine, |machine| &machine.pods[0], "10.96.0.1:80");
+        let packets = waiting(&table, frontend).await;
+        assert!(!next.is_finished(), "there is room again");
+        release(&table, packets);
+        assert!(outcome(&table, next).await.is_err());
+    });
+}
+
+/// Of so many connections from the first pod. No socket sends them again after a second.
+fn send_first_packets(pod: &Namespace, to: SocketAddrV4, count: u16) {
+    const FIRST_PORT: u16 = 1024;
+    let socket =
+        pod.inside(|| socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::TCP))).unwrap();
+    for port in FIRST_PORT..FIRST_PORT + count {
+        let packet = first_packet(SocketAddrV4::new(pod_ip(0), port), to);
+        sendto(&socket, &packet, SendFlags::empty(), &SocketAddrV4::new(*to.ip(), 0)).unwrap();
+    }
+}
+
+/// A SYN without options (RFC 9293, 3.1).
+fn first_packet(from: SocketAddrV4, to: SocketAddrV4) -> [u8; 20] {
+    const WORDS_OF_HEADER: u8 = 5;
+    const SYN: u8 = 2;
+    let mut packet = [0; 20];
+    packet[..2].copy_from_slice(&from.port().to_be_bytes());
+    packet[2..4].copy_from_slice(&to.port().to_be_bytes());
+    packet[12] = WORDS_OF_HEADER << 4;
+    packet[13] = SYN;
+    packet[14..16].copy_from_slice(&u16::MAX.to_be_bytes());
+    let addresses = [from.ip().octets(), to.ip().octets()];
+    let pseudo_header = [addresses.as_flattened(), &[0, 6, 0, 20]].concat();
+    let words = pseudo_header.chunks_exact(2).chain(packet.chunks_exact(2));
+    let sum: u32 = words.map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    packet[16..18].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+    packet
 }
 
 /// The rules outlive a kill -9, and nothing waits for a process that is gone.

@@ -53,8 +53,7 @@ pub(super) fn row(pod: &Pod, now: Tick) -> Vec<TableCell> {
     ]
 }
 
-/// What a table says of a pod's containers. It says what it says of a pod at any later time, too, and
-/// is much smaller than the pod.
+/// What a table says of a pod's containers, now or later. It is much smaller than the pod.
 #[derive(Clone, Debug, Default)]
 pub struct PodSummary {
     /// What the containers add up to, such as `Running` or `CrashLoopBackOff`.
