@@ -49,7 +49,7 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
     let name = behind.metadata.name.context("its name")?;
     pods.patch(&name, &PatchParams::default(), &Patch::Merge(label)).await?;
     let alone = create(&services, "alone", json!({ "is": "behind" })).await?;
-    let rates = connections_beside((&direct, 8080), (&alone, 80)).await?;
+    let rates = beside(connections_per_second, (&direct, 8080), (&alone, 80)).await?;
     report.amount(
         "new connections through a Service's address, beside the pod's own",
         "≥ 90 %",
@@ -119,7 +119,7 @@ async fn measure_throughput(
     let ready = tokio::time::timeout(NEXT_IS_DUE, ready).await.context("it is not ready")??;
     let status = ready.and_then(|pod| pod.status);
     let direct = status.and_then(|status| status.pod_ip).context("the pod's address")?;
-    let rates = throughput_beside((&direct, 8080), (&service, 80)).await?;
+    let rates = beside(megabytes_per_second, (&direct, 8080), (&service, 80)).await?;
     pods.delete("bulk", &DeleteParams::default()).await?;
     report.amount(
         "throughput through a Service's address, beside the pod's own",
@@ -139,10 +139,10 @@ async fn measure_podman(report: &mut Report, engine: &Engine) {
     let measured = async {
         let app = engine.demo_app()?;
         let port = PublishedPort::open(&app, "ok")?;
-        let connections = connections_beside(port.direct(), port.published()).await?;
+        let connections = beside(connections_per_second, port.direct(), port.published()).await?;
         drop(port);
         let port = PublishedPort::open(&app, &"x".repeat(ANSWER_BYTES))?;
-        let throughput = throughput_beside(port.direct(), port.published()).await?;
+        let throughput = beside(megabytes_per_second, port.direct(), port.published()).await?;
         anyhow::Ok((connections, throughput))
     };
     match measured.await {
@@ -171,26 +171,21 @@ impl Rates {
     }
 }
 
-/// New connections a second. The two ways take turns.
-async fn connections_beside(direct: (&str, u16), through: (&str, u16)) -> anyhow::Result<Rates> {
+/// The rate on both ways, which take turns.
+async fn beside(
+    rate: impl AsyncFn((&str, u16)) -> anyhow::Result<f64>,
+    direct: (&str, u16),
+    through: (&str, u16),
+) -> anyhow::Result<Rates> {
     let mut rates = Rates { direct: 0.0, through: 0.0 };
     for _ in 0..ROUNDS {
-        rates.direct += connections_per_second(direct).await? / ROUNDS as f64;
-        rates.through += connections_per_second(through).await? / ROUNDS as f64;
+        rates.direct += rate(direct).await? / ROUNDS as f64;
+        rates.through += rate(through).await? / ROUNDS as f64;
     }
     Ok(rates)
 }
 
-/// Megabytes a second on kept connections. The two ways take turns.
-async fn throughput_beside(direct: (&str, u16), through: (&str, u16)) -> anyhow::Result<Rates> {
-    let mut rates = Rates { direct: 0.0, through: 0.0 };
-    for _ in 0..ROUNDS {
-        rates.direct += megabytes_per_second(direct).await? / ROUNDS as f64;
-        rates.through += megabytes_per_second(through).await? / ROUNDS as f64;
-    }
-    Ok(rates)
-}
-
+/// On kept connections.
 async fn megabytes_per_second((host, port): (&str, u16)) -> anyhow::Result<f64> {
     let begun = Instant::now();
     let load = Load::start_kept_at_full_speed(host, port);
@@ -252,6 +247,7 @@ pub fn is_ready(pod: Option<&Pod>) -> bool {
         .any(|condition| (condition.type_.as_str(), condition.status.as_str()) == ("Ready", "True"))
 }
 
+/// New ones.
 async fn connections_per_second((host, port): (&str, u16)) -> anyhow::Result<f64> {
     let begun = Instant::now();
     let load = Load::start_at_full_speed(host, port);
