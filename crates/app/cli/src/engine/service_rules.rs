@@ -9,7 +9,7 @@ use anyhow::Context;
 use kube::Client;
 use rekindle_api::ServiceRange;
 use rekindle_net::rules::{
-    Ipv6Ranges, LoopbackNodePorts, PodEgress, RuleTableConfig, TableOwnership, forwarding_firewalls,
+    Ipv6Ranges, LoopbackNodePorts, PodEgress, RuleTableConfig, TableOwnership, dropping_firewalls,
 };
 use rekindle_net::{BridgeNetwork, ForwardingUsers, IpNet, Ipv4Net, Ipv6Net};
 use rekindle_node::{
@@ -176,16 +176,16 @@ async fn serve_others(listener: UnixListener, routes: PodRoutes) {
     }
 }
 
-/// Packets between pods and the outside have to pass the machine's own firewall, too.
+/// What pods send to the node and to the outside has to pass the machine's own firewall, too.
 fn warn_of_firewalls(bridge: &str) {
-    match forwarding_firewalls(bridge) {
+    match dropping_firewalls(bridge) {
         Ok(found) => {
             for firewall in found {
                 let (table, remedy) = (&firewall.table, firewall.remedy());
                 tracing::warn!(
                     table,
                     remedy,
-                    "found {firewall}, which drops packets between pods and the outside; run the remedy to let them pass"
+                    "found {firewall}, which drops packets of pods: names may not resolve, and the outside may not be reached; run the remedy"
                 );
             }
         }

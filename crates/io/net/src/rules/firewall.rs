@@ -1,7 +1,7 @@
-//! Firewalls of the machine that stand in the way of what the engine's rules forward. Nothing of
-//! them is changed: the user gets the command that does.
+//! Firewalls of the machine that stand in the way of what pods send: to the node, which answers
+//! cluster DNS, and through it. Nothing of them is changed: the user gets the command that does.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
@@ -18,21 +18,33 @@ const TABLE: u16 = 1;
 const CHAIN_NAME: u16 = 3;
 const CHAIN_HOOK: u16 = 4;
 const CHAIN_POLICY: u16 = 5;
-/// `NFTA_HOOK_HOOKNUM`, `NF_INET_FORWARD`.
+/// `NFTA_HOOK_HOOKNUM`, `NF_INET_LOCAL_IN`, `NF_INET_FORWARD`.
 const HOOK_NUMBER: u16 = 1;
+const INPUT: u32 = 1;
 const FORWARD: u32 = 2;
 /// `NF_DROP`.
 const POLICY_DROP: u32 = 0;
-/// Ends its chain for forwarded packets with a rule that rejects them, and not by a policy.
+/// Ends its chains with rules that reject packets, and not by a policy.
 const FIREWALLD: &str = "firewalld";
 
-/// A firewall that does not know the pods' bridge, and so drops what is forwarded from and to it.
+/// A firewall that does not know the pods' bridge, and so drops packets from and to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForwardingFirewall {
+pub struct DroppingFirewall {
     /// The table of nftables that drops.
     pub table: String,
     kind: FirewallKind,
+    drops: DroppedPackets,
     bridge: String,
+}
+
+/// What of pods is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DroppedPackets {
+    /// What goes through the node.
+    Forwarded,
+    /// What is for the node.
+    ForNode,
+    Both,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,30 +55,51 @@ enum FirewallKind {
     Other,
 }
 
-impl ForwardingFirewall {
+impl DroppingFirewall {
     /// What the user may do about it.
     pub fn remedy(&self) -> String {
         let bridge = &self.bridge;
         match self.kind {
-            FirewallKind::Docker => format!(
-                "iptables -I DOCKER-USER -i {bridge} -j ACCEPT && iptables -I DOCKER-USER -o {bridge} -j ACCEPT"
-            ),
+            FirewallKind::Docker => {
+                let forward = ["-i", "-o"]
+                    .map(|way| format!("iptables -I DOCKER-USER {way} {bridge} -j ACCEPT"))
+                    .join(" && ");
+                match self.drops {
+                    DroppedPackets::Forwarded => forward,
+                    DroppedPackets::ForNode | DroppedPackets::Both => {
+                        format!("{forward} && iptables -I INPUT -i {bridge} -j ACCEPT")
+                    }
+                }
+            }
             FirewallKind::Firewalld => {
                 format!(
                     "firewall-cmd --permanent --zone=trusted --add-interface={bridge} && firewall-cmd --reload"
                 )
             }
             FirewallKind::Ufw => {
-                format!("ufw route allow in on {bridge} && ufw route allow out on {bridge}")
+                format!(
+                    "ufw allow in on {bridge} && ufw route allow in on {bridge} && ufw route allow out on {bridge}"
+                )
             }
             FirewallKind::Other => {
-                format!("accept forwarded packets from and to {bridge} in table {}", self.table)
+                let table = &self.table;
+                match self.drops {
+                    DroppedPackets::Forwarded => {
+                        format!("accept forwarded packets from and to {bridge} in table {table}")
+                    }
+                    DroppedPackets::ForNode => {
+                        format!("accept packets from {bridge} in table {table}")
+                    }
+                    DroppedPackets::Both => {
+                        format!("accept packets from and to {bridge} in table {table}")
+                    }
+                }
             }
         }
     }
 }
 
-impl fmt::Display for ForwardingFirewall {
+impl fmt::Display for DroppingFirewall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
             FirewallKind::Docker => "Docker's firewall",
@@ -81,28 +114,32 @@ impl fmt::Display for ForwardingFirewall {
 struct ListedChain {
     table: String,
     name: String,
-    /// Whether it is called for forwarded packets and drops those that no rule accepts.
-    drops_forwarded: bool,
+    /// Which packets it is called for, if it drops those that no rule accepts.
+    drops: Option<DroppedPackets>,
 }
 
-/// The firewalls in nftables (so those of `iptables-nft`, too) that drop forwarded packets and have
-/// no rule that names this bridge. Firewalls of the older `iptables-legacy` are not seen.
-pub fn forwarding_firewalls(bridge: &str) -> Result<Vec<ForwardingFirewall>, RuleError> {
+/// The firewalls in nftables (so those of `iptables-nft`, too) that drop packets and have no rule
+/// that names this bridge. Firewalls of the older `iptables-legacy` are not seen.
+pub fn dropping_firewalls(bridge: &str) -> Result<Vec<DroppingFirewall>, RuleError> {
     find(bridge).map_err(|source| failed("look for firewalls that drop what pods send", source))
 }
 
-fn find(bridge: &str) -> io::Result<Vec<ForwardingFirewall>> {
+fn find(bridge: &str) -> io::Result<Vec<DroppingFirewall>> {
     let mut socket = NetfilterSocket::open()?;
     let list = NfTablesMessage::GetChain(ChainMessage { attributes: Vec::new() });
     let chains = socket.list(&of_all_families(list), |attributes, chains| {
         chains.extend(ListedChain::read(attributes)?);
         Ok(())
     })?;
-    let tables: BTreeSet<&str> = chains
-        .iter()
-        .filter(|chain| chain.drops_forwarded || chain.table == FIREWALLD)
-        .map(|chain| chain.table.as_str())
-        .collect();
+    let mut tables: BTreeMap<&str, DroppedPackets> = BTreeMap::new();
+    for chain in &chains {
+        let drops = if chain.table == FIREWALLD { Some(DroppedPackets::Both) } else { chain.drops };
+        let Some(drops) = drops else { continue };
+        let of_table = tables.entry(&chain.table).or_insert(drops);
+        if *of_table != drops {
+            *of_table = DroppedPackets::Both;
+        }
+    }
     if tables.is_empty() {
         return Ok(Vec::new());
     }
@@ -120,16 +157,17 @@ fn find(bridge: &str) -> io::Result<Vec<ForwardingFirewall>> {
     let has_chain = |table: &str, begin: &str| {
         chains.iter().any(|chain| chain.table == table && chain.name.starts_with(begin))
     };
-    let firewall = |table: &str| {
+    let firewall = |(table, drops): (&str, DroppedPackets)| {
         let kind = match table {
             FIREWALLD => FirewallKind::Firewalld,
             table if has_chain(table, "DOCKER-USER") => FirewallKind::Docker,
             table if has_chain(table, "ufw-") => FirewallKind::Ufw,
             _ => FirewallKind::Other,
         };
-        ForwardingFirewall { table: table.to_owned(), kind, bridge: bridge.to_owned() }
+        DroppingFirewall { table: table.to_owned(), kind, drops, bridge: bridge.to_owned() }
     };
-    let tables = tables.into_iter().filter(|table| !know_bridge.iter().any(|known| known == table));
+    let knows_bridge = |table: &str| know_bridge.iter().any(|known| known == table);
+    let tables = tables.into_iter().filter(|(table, _)| !knows_bridge(table));
     Ok(tables.map(firewall).collect())
 }
 
@@ -140,9 +178,13 @@ impl ListedChain {
             return Ok(None);
         };
         let hook = value(attributes, CHAIN_HOOK)?.map(|hook| number(&hook, HOOK_NUMBER));
-        let is_forward = hook.transpose()?.flatten() == Some(FORWARD);
-        let drops = number(attributes, CHAIN_POLICY)? == Some(POLICY_DROP);
-        Ok(Some(Self { table, name, drops_forwarded: is_forward && drops }))
+        let called_for = match hook.transpose()?.flatten() {
+            Some(INPUT) => Some(DroppedPackets::ForNode),
+            Some(FORWARD) => Some(DroppedPackets::Forwarded),
+            Some(_) | None => None,
+        };
+        let has_policy = number(attributes, CHAIN_POLICY)? == Some(POLICY_DROP);
+        Ok(Some(Self { table, name, drops: called_for.filter(|_| has_policy) }))
     }
 }
 

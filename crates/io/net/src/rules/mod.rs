@@ -39,7 +39,7 @@ use rekindle_types::{IpFamily, IpStack, causes};
 use sha2::{Digest, Sha256};
 
 pub use error::RuleError;
-pub use firewall::{ForwardingFirewall, forwarding_firewalls};
+pub use firewall::{DroppingFirewall, dropping_firewalls};
 use monitor::TableMonitor;
 use open_table::OpenTable;
 pub use policies::PolicyTable;
