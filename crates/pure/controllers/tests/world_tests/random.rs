@@ -12,6 +12,9 @@ use crate::api::FakeApi;
 use crate::build::{deployment, replica_set};
 use crate::world::{Answer, World, id};
 
+/// A Deployment is scaled to fewer pods than this.
+pub const SIZES: u8 = 7;
+
 /// One thing that happens; the numbers choose among what there is.
 #[derive(Clone, Debug)]
 pub(crate) enum Happening {
@@ -110,7 +113,7 @@ impl World {
                 });
             }
             Scales(n) => {
-                let replicas = n % 7;
+                let replicas = n % SIZES;
                 self.api.change(&id(ResourceKind::Deployment, "web"), |d| {
                     d["spec"]["replicas"] = json!(replicas);
                 });

@@ -1,6 +1,9 @@
 //! Rollouts of any shape keep within maxSurge and maxUnavailable, also when the Deployment is
-//! scaled on the way. Source: the API reference of RollingUpdateDeployment: maxSurge rounds up,
+//! scaled up on the way. Source: the API reference of RollingUpdateDeployment: maxSurge rounds up,
 //! maxUnavailable down, and both 0 mean that one may be unavailable.
+//!
+//! Scaled down, each ReplicaSet gives its share, as upstream's do: one whose pods are ready gives
+//! some of these, and fewer may be ready for a moment than maxUnavailable lets a rollout have.
 
 use proptest::prelude::*;
 use rekindle_controllers::ViewObject;
@@ -10,7 +13,7 @@ use crate::build::deployment;
 use crate::random::Happening::{
     self, ImageChanges, KeyIsWorked, KubeletAt, Relist, Scales, TimePasses, WatchShows,
 };
-use crate::random::{assert_rolled_out, config, machinery, ready};
+use crate::random::{SIZES, assert_rolled_out, config, machinery, ready};
 use crate::world::Answer::{Arrives, IsLost};
 use crate::world::World;
 
@@ -34,6 +37,16 @@ fn share() -> impl Strategy<Value = Share> {
     prop_oneof![(0..4usize).prop_map(Share::Pods), (0..=100usize).prop_map(Share::Percent)]
 }
 
+/// What a rollout meets that is scaled on the way.
+fn scaled_rollout() -> impl Strategy<Value = Vec<Happening>> {
+    let happening = prop_oneof![
+        40 => machinery(),
+        1 => any::<u8>().prop_map(ImageChanges),
+        1 => any::<u8>().prop_map(Scales),
+    ];
+    prop::collection::vec(happening, 0..250)
+}
+
 /// Pods above the wanted number, and below it.
 fn limits(size: usize, surge: Share, unavailable: Share) -> (usize, usize) {
     let above = match surge {
@@ -47,9 +60,22 @@ fn limits(size: usize, surge: Share, unavailable: Share) -> (usize, usize) {
     if above == 0 && below == 0 { (0, 1) } else { (above, below) }
 }
 
+/// Whether as many pods have to be ready as maxUnavailable says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum ReadyPods {
+    Enough,
+    /// The Deployment is scaled down on the way.
+    Any,
+}
+
 /// A rollout that is disturbed by nothing but what lags and is lost, within the widest of the
 /// limits of all its sizes.
-fn rolls_out(size: usize, surge: Share, unavailable: Share, happenings: &[Happening]) {
+fn rolls_out(
+    size: usize,
+    (surge, unavailable): (Share, Share),
+    happenings: &[Happening],
+    ready_pods: ReadyPods,
+) {
     let mut web = deployment("web", i32::try_from(size).unwrap(), "v0");
     web["spec"]["strategy"]["rollingUpdate"] =
         json!({"maxSurge": surge.value(), "maxUnavailable": unavailable.value()});
@@ -57,14 +83,17 @@ fn rolls_out(size: usize, surge: Share, unavailable: Share, happenings: &[Happen
     world.create(web);
     world.converge();
     let scaled = happenings.iter().filter_map(|happening| match happening {
-        Scales(n) => Some(usize::from(n % 7)),
+        Scales(n) => Some(usize::from(n % SIZES)),
         _ => None,
     });
     let sizes: Vec<usize> = scaled.chain([size]).collect();
     let limits = |size: &usize| (*size, limits(*size, surge, unavailable));
     let asked_max = sizes.iter().map(limits).map(|(size, (above, _))| size + above).max().unwrap();
     let ready_min = sizes.iter().map(limits).map(|(size, (_, below))| size.saturating_sub(below));
-    let ready_min = ready_min.min().unwrap();
+    let ready_min = match ready_pods {
+        ReadyPods::Enough => ready_min.min().unwrap(),
+        ReadyPods::Any => 0,
+    };
     world.check = Box::new(move |api| {
         let sets = api.objects.values().filter_map(|object| match object {
             ViewObject::ReplicaSet(set) => set.spec.replicas,
@@ -127,7 +156,21 @@ fn of_two_lost_answers_about_an_object_neither_is_forgotten() {
         KeyIsWorked(9, IsLost),
         KeyIsWorked(91, Arrives),
     ];
-    rolls_out(4, Share::Percent(26), Share::Pods(1), &happenings);
+    let shares = (Share::Percent(26), Share::Pods(1));
+    rolls_out(4, shares, &happenings, ReadyPods::Enough);
+}
+
+/// The same happenings with each scaling made one up, or none.
+fn scaled_up(size: usize, happenings: Vec<Happening>) -> Vec<Happening> {
+    let mut now = u8::try_from(size).unwrap();
+    let up = |happening| match happening {
+        Scales(n) => {
+            now = now.max(n % SIZES);
+            Scales(now)
+        }
+        other => other,
+    };
+    happenings.into_iter().map(up).collect()
 }
 
 proptest! {
@@ -141,21 +184,23 @@ proptest! {
             0..250,
         ),
     ) {
-        rolls_out(size, surge, unavailable, &happenings);
+        rolls_out(size, (surge, unavailable), &happenings, ReadyPods::Enough);
     }
 
     #[test]
-    fn a_rollout_that_is_scaled_keeps_the_limits_of_its_sizes(
-        (size, surge, unavailable) in (1..8usize, share(), share()),
-        happenings in prop::collection::vec(
-            prop_oneof![
-                40 => machinery(),
-                1 => any::<u8>().prop_map(ImageChanges),
-                1 => any::<u8>().prop_map(Scales),
-            ],
-            0..250,
-        ),
+    fn a_rollout_that_is_scaled_up_keeps_the_limits_of_its_sizes(
+        (size, surge, unavailable) in (1..usize::from(SIZES), share(), share()),
+        happenings in scaled_rollout(),
     ) {
-        rolls_out(size, surge, unavailable, &happenings);
+        let happenings = scaled_up(size, happenings);
+        rolls_out(size, (surge, unavailable), &happenings, ReadyPods::Enough);
+    }
+
+    #[test]
+    fn a_rollout_that_is_scaled_is_never_larger_than_its_sizes_let_it(
+        (size, surge, unavailable) in (1..8usize, share(), share()),
+        happenings in scaled_rollout(),
+    ) {
+        rolls_out(size, (surge, unavailable), &happenings, ReadyPods::Any);
     }
 }
