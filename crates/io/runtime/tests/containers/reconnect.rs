@@ -57,7 +57,7 @@ fn an_exit_while_no_agent_was_there_is_in_the_snapshot_of_the_next() {
     world.run_sandbox();
     let spec = world.shell("web", 0, "sleep 100");
     let started = world.start(&spec);
-    world.runtime = None;
+    world.end_agent();
     let pidfd = pidfd(started.pid);
     kill(started.pid);
     wait_for_end(&pidfd);
@@ -160,7 +160,7 @@ fn an_exit_at_any_moment_of_a_reconnection_is_told() {
             .map(|number| world.shell(&format!("web{number}"), round, "sleep 100"))
             .collect();
         let pids: Vec<u32> = specs.iter().map(|spec| world.start(spec).pid).collect();
-        world.runtime = None;
+        world.end_agent();
         let begun = std::time::Instant::now();
         let killer = std::thread::spawn(move || {
             // each round at other moments of it
@@ -189,7 +189,7 @@ fn an_exit_at_any_moment_of_a_reconnection_is_told() {
 #[test]
 fn kill_minus_nine_of_the_agent() {
     let mut world = World::new();
-    world.runtime = None;
+    world.end_agent();
     let mut agent = Command::new(std::env::current_exe().unwrap());
     agent.args(["reconnect::agent_process", "--exact", "--nocapture"]);
     agent.env(AGENT_DIR, world.dir.path()).env(AGENT_ID, &world.engine_id);
@@ -259,7 +259,7 @@ fn die_together(world: &mut World) -> (SandboxInfo, ContainerSpec) {
     let spec = world.shell("web", 0, "sleep 100");
     let started = world.start(&spec);
     let (shim, container) = (pidfd(info.pid), pidfd(started.pid));
-    world.runtime = None;
+    world.end_agent();
     kill(info.pid);
     wait_for_end(&shim);
     wait_for_end(&container);
@@ -398,7 +398,7 @@ fn shims_ignore_the_signals_of_a_terminal() {
 fn half_a_sandbox_from_a_crash_is_cleared_away() {
     let mut world = World::new();
     world.run_sandbox();
-    world.runtime = None;
+    world.end_agent();
     let sandboxes = world.path("data/sandboxes");
     std::fs::create_dir(sandboxes.join("0123456789abcdef01234567")).unwrap();
     std::fs::create_dir(world.path("data/trash/left")).unwrap();

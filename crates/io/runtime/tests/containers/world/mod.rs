@@ -39,11 +39,7 @@ impl World {
     }
 
     fn on(dir: tempfile::TempDir, engine_id: String) -> Self {
-        let tokio = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .unwrap();
+        let tokio = tokio_runtime();
         let mut world = Self { dir, engine_id, runtime: None, tokio: Some(tokio) };
         world.reopen();
         world
@@ -54,8 +50,15 @@ impl World {
     }
 
     /// Another agent on the same folders; the one before is dropped first.
-    pub fn reopen(&mut self) {
+    /// The agent ends, and with it all that it had begun: a task that it leaves behind would connect
+    /// to a shim in the next agent's place.
+    pub fn end_agent(&mut self) {
         self.runtime = None;
+        drop(self.tokio.replace(tokio_runtime()));
+    }
+
+    pub fn reopen(&mut self) {
+        self.end_agent();
         let config = self.config();
         let runtime = self.block(EmbeddedRuntime::open(config)).unwrap();
         self.runtime = Some(Arc::new(runtime));
@@ -169,6 +172,10 @@ impl World {
         let containers = self.snapshot().containers;
         containers.into_iter().find(|c| c.key == *key).map(|c| c.state)
     }
+}
+
+fn tokio_runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
 impl Drop for World {
