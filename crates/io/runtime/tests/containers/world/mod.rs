@@ -50,8 +50,8 @@ impl World {
     }
 
     /// Another agent on the same folders; the one before is dropped first.
-    /// The agent ends, and with it all that it had begun: a task that it leaves behind would connect
-    /// to a shim in the next agent's place.
+    /// The agent ends, and all that it had begun: a task that it leaves behind would connect to a
+    /// shim in the next agent's place.
     pub fn end_agent(&mut self) {
         self.runtime = None;
         drop(self.tokio.replace(tokio_runtime()));
