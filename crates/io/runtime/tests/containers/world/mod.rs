@@ -49,7 +49,6 @@ impl World {
         config(self.dir.path(), &self.engine_id)
     }
 
-    /// Another agent on the same folders; the one before is dropped first.
     /// The agent ends, and all that it had begun: a task that it leaves behind would connect to a
     /// shim in the next agent's place.
     pub fn end_agent(&mut self) {
@@ -57,6 +56,7 @@ impl World {
         drop(self.tokio.replace(tokio_runtime()));
     }
 
+    /// Another agent on the same folders; the one before ends first.
     pub fn reopen(&mut self) {
         self.end_agent();
         let config = self.config();
