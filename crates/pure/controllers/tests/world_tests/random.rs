@@ -13,7 +13,7 @@ use crate::build::{deployment, replica_set};
 use crate::world::{Answer, World, id};
 
 /// A Deployment is scaled to fewer pods than this.
-pub const SIZES: u8 = 7;
+pub(crate) const SIZES: u8 = 7;
 
 /// One thing that happens; the numbers choose among what there is.
 #[derive(Clone, Debug)]
