@@ -107,7 +107,7 @@ pub async fn wait_running(pods: &Api<Pod>, count: usize) -> anyhow::Result<()> {
 }
 
 /// One line of smaps_rollup, in kB.
-fn rollup(pid: u32, field: &str) -> anyhow::Result<u64> {
+pub fn rollup(pid: u32, field: &str) -> anyhow::Result<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let line = text
         .lines()

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rekindle_store::{Revision, StoredObject};
+use rekindle_store::{Memo, Revision, StoredObject};
 use rekindle_types::Tick;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -133,25 +133,32 @@ impl ObjectRenderer<'_> {
         if !is_whole || protobuf::message_of(&entry.api_version, &entry.kind).is_none() {
             return Ok(None);
         }
-        let kind = (&*entry.api_version, &*entry.kind);
         let mut items = Vec::with_capacity(objects.len());
         for object in objects {
-            let known = object.other_encoding.get().filter(|_| entry.shows_stored_text());
-            let item: Cow<'_, [u8]> = match known {
-                Some(known) => Cow::Borrowed(known),
-                None => match protobuf::list_item(kind, &shown(entry, &object.value)?) {
-                    Ok(made) if entry.shows_stored_text() => {
-                        Cow::Borrowed(object.other_encoding.get_or_init(|| made.into()))
-                    }
-                    Ok(made) => Cow::Owned(made),
-                    Err(_) => return Ok(None),
-                },
-            };
-            items.push(item);
+            match self.list_item(object)? {
+                Some(item) => items.push(item),
+                None => return Ok(None),
+            }
         }
-        let list_kind = (&*entry.api_version, &*entry.list_kind);
+        let kind = (&*entry.api_version, &*entry.list_kind);
         let items = items.iter().map(|item| &**item);
-        Ok(protobuf::list_of(list_kind, &self.list_meta(meta)?, items).ok())
+        Ok(protobuf::list_of(kind, &self.list_meta(meta)?, items).ok())
+    }
+
+    /// An object as a message. It is kept beside the object where all clients are shown what is
+    /// stored; elsewhere it depends on the version of the API.
+    fn list_item<'o>(&self, object: &'o StoredObject) -> Result<Option<Cow<'o, [u8]>>, ApiError> {
+        let entry = self.entry;
+        let kept = entry.shows_stored_text().then_some(&object.other_encoding);
+        if let Some(message) = kept.and_then(Memo::get) {
+            return Ok(Some(Cow::Borrowed(message)));
+        }
+        let kind = (&*entry.api_version, &*entry.kind);
+        let made = protobuf::list_item(kind, &shown(entry, &object.value)?).ok();
+        Ok(made.map(|message| match kept {
+            Some(memo) => Cow::Borrowed(&**memo.get_or_init(|| message.into())),
+            None => Cow::Owned(message),
+        }))
     }
 
     /// What a list says of itself. Upstream says so where nothing follows for the kinds of

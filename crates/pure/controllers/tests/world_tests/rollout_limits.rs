@@ -60,22 +60,9 @@ fn limits(size: usize, surge: Share, unavailable: Share) -> (usize, usize) {
     if above == 0 && below == 0 { (0, 1) } else { (above, below) }
 }
 
-/// Whether as many pods have to be ready as maxUnavailable says.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum ReadyPods {
-    Enough,
-    /// The Deployment is scaled down on the way.
-    Any,
-}
-
 /// A rollout that is disturbed by nothing but what lags and is lost, within the widest of the
 /// limits of all its sizes.
-fn rolls_out(
-    size: usize,
-    (surge, unavailable): (Share, Share),
-    happenings: &[Happening],
-    ready_pods: ReadyPods,
-) {
+fn rolls_out(size: usize, surge: Share, unavailable: Share, happenings: &[Happening]) {
     let mut web = deployment("web", i32::try_from(size).unwrap(), "v0");
     web["spec"]["strategy"]["rollingUpdate"] =
         json!({"maxSurge": surge.value(), "maxUnavailable": unavailable.value()});
@@ -86,14 +73,12 @@ fn rolls_out(
         Scales(n) => Some(usize::from(n % SIZES)),
         _ => None,
     });
-    let sizes: Vec<usize> = scaled.chain([size]).collect();
+    let sizes: Vec<usize> = std::iter::once(size).chain(scaled).collect();
     let limits = |size: &usize| (*size, limits(*size, surge, unavailable));
     let asked_max = sizes.iter().map(limits).map(|(size, (above, _))| size + above).max().unwrap();
     let ready_min = sizes.iter().map(limits).map(|(size, (_, below))| size.saturating_sub(below));
-    let ready_min = match ready_pods {
-        ReadyPods::Enough => ready_min.min().unwrap(),
-        ReadyPods::Any => 0,
-    };
+    let is_scaled_down = !sizes.is_sorted();
+    let ready_min = if is_scaled_down { 0 } else { ready_min.min().unwrap() };
     world.check = Box::new(move |api| {
         let sets = api.objects.values().filter_map(|object| match object {
             ViewObject::ReplicaSet(set) => set.spec.replicas,
@@ -156,8 +141,7 @@ fn of_two_lost_answers_about_an_object_neither_is_forgotten() {
         KeyIsWorked(9, IsLost),
         KeyIsWorked(91, Arrives),
     ];
-    let shares = (Share::Percent(26), Share::Pods(1));
-    rolls_out(4, shares, &happenings, ReadyPods::Enough);
+    rolls_out(4, Share::Percent(26), Share::Pods(1), &happenings);
 }
 
 /// The same happenings with each scaling made one up, or none.
@@ -184,7 +168,7 @@ proptest! {
             0..250,
         ),
     ) {
-        rolls_out(size, (surge, unavailable), &happenings, ReadyPods::Enough);
+        rolls_out(size, surge, unavailable, &happenings);
     }
 
     #[test]
@@ -192,8 +176,7 @@ proptest! {
         (size, surge, unavailable) in (1..usize::from(SIZES), share(), share()),
         happenings in scaled_rollout(),
     ) {
-        let happenings = scaled_up(size, happenings);
-        rolls_out(size, (surge, unavailable), &happenings, ReadyPods::Enough);
+        rolls_out(size, surge, unavailable, &scaled_up(size, happenings));
     }
 
     #[test]
@@ -201,6 +184,6 @@ proptest! {
         (size, surge, unavailable) in (1..8usize, share(), share()),
         happenings in scaled_rollout(),
     ) {
-        rolls_out(size, (surge, unavailable), &happenings, ReadyPods::Any);
+        rolls_out(size, surge, unavailable, &happenings);
     }
 }

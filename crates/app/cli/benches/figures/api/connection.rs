@@ -17,6 +17,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::idle::rollup;
+
 pub const JSON: &str = "application/json";
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 pub const APPLY: &str = "application/apply-patch+yaml";
@@ -72,15 +74,9 @@ impl Server {
 
     /// The memory of its processes that is resident.
     pub fn resident_bytes(&self) -> anyhow::Result<u64> {
-        self.processes.iter().map(|pid| resident_bytes(*pid)).sum()
+        let resident = self.processes.iter().map(|pid| rollup(*pid, "Rss"));
+        Ok(1024 * resident.sum::<anyhow::Result<u64>>()?)
     }
-}
-
-fn resident_bytes(pid: u32) -> anyhow::Result<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
-    let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
-    Ok(kibibytes * 1024)
 }
 
 impl Connection {

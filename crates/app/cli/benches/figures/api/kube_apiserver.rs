@@ -1,6 +1,6 @@
 //! kube-apiserver with an etcd of its own, on the same disk as our data directories.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use http::HeaderValue;
 use rcgen::CertifiedKey;
+use rekindle_testkit::free_port;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 
@@ -32,7 +33,8 @@ impl KubeApiServer {
     pub async fn start() -> anyhow::Result<Self> {
         let dir = tempfile::Builder::new().prefix("rekindle-peer-").tempdir()?;
         let path = |name: &str| dir.path().join(name).display().to_string();
-        let [etcd, peer, api] = free_ports()?.map(|port| format!("127.0.0.1:{port}"));
+        let api_port = free_port();
+        let [etcd, peer] = [(); 2].map(|()| format!("127.0.0.1:{}", free_port()));
         let tls = write_keys(dir.path())?;
         std::fs::write(path("tokens"), format!("{TOKEN},bench,bench,system:masters\n"))?;
         let mut etcd_command = Command::new("etcd");
@@ -49,7 +51,7 @@ impl KubeApiServer {
             format!("--etcd-servers=http://{etcd}"),
             "--bind-address=127.0.0.1".to_owned(),
             "--advertise-address=192.0.2.1".to_owned(),
-            format!("--secure-port={}", api.rsplit(':').next().context("a port")?),
+            format!("--secure-port={api_port}"),
             format!("--tls-cert-file={}", path("server.pem")),
             format!("--tls-private-key-file={}", path("server.key")),
             format!("--cert-dir={}", path("certificates")),
@@ -63,7 +65,7 @@ impl KubeApiServer {
         ]);
         let mut started = Self {
             server: Server {
-                address: api.parse::<SocketAddr>()?,
+                address: SocketAddr::from((Ipv4Addr::LOCALHOST, api_port)),
                 tls,
                 authorization: Some(HeaderValue::from_str(&format!("Bearer {TOKEN}"))?),
                 processes: Vec::new(),
@@ -121,14 +123,4 @@ fn write_keys(dir: &Path) -> anyhow::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(cert.der().to_vec()))?;
     Ok(Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()))
-}
-
-/// Ports that were free a moment ago.
-fn free_ports() -> anyhow::Result<[u16; 3]> {
-    let listeners = [(); 3].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
-    let mut ports = [0; 3];
-    for (port, listener) in ports.iter_mut().zip(listeners) {
-        *port = listener?.local_addr()?.port();
-    }
-    Ok(ports)
 }

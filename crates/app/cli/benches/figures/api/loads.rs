@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::connection::{APPLY, Connection, JSON, PROTOBUF, Server};
+use super::connection::{APPLY, Connection, JSON, Server};
 
 /// Clients at the same time.
 const CLIENTS: usize = 64;
@@ -148,10 +148,6 @@ pub async fn get_config_maps(server: &Server) -> anyhow::Result<f64> {
 /// Lists all pods, in JSON or in protobuf.
 pub async fn list_pods(server: &Server, accept: &str) -> anyhow::Result<Vec<Duration>> {
     list(server, POD_PATH, accept).await
-}
-
-pub async fn list_pods_as_protobuf(server: &Server) -> anyhow::Result<Vec<Duration>> {
-    list_pods(server, PROTOBUF).await
 }
 
 /// Those with one label.
