@@ -20,6 +20,7 @@ mod no_loss;
 mod node_api;
 mod peers;
 mod probes;
+mod rates;
 mod restarts;
 mod rollout;
 mod sample;

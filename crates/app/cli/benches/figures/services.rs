@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::engine::Engine;
 use crate::peers::{self, PublishedPort};
+use crate::rates::{ANSWER_BYTES, beside, connections_per_second, megabytes_per_second};
 use crate::sample::{Amount, Report};
 use crate::slice_writes;
 
@@ -25,10 +26,6 @@ const REPLICAS: i32 = 4;
 const ROLLOUTS: usize = 5;
 /// Of the only replica.
 const RESTARTS: usize = 10;
-const ROUNDS: usize = 4;
-/// An argument of a program may be somewhat longer.
-const ANSWER_BYTES: usize = 100_000;
-const ROUND: Duration = Duration::from_secs(2);
 /// A status of which nothing changes for so long will not be what is waited for.
 pub const NEXT_IS_DUE: Duration = Duration::from_secs(60);
 
@@ -154,48 +151,6 @@ async fn measure_podman(report: &mut Report, engine: &Engine) {
     }
 }
 
-/// What was measured at a server's own address, and on a way that leads there.
-struct Rates {
-    direct: f64,
-    through: f64,
-}
-
-impl Rates {
-    fn share(&self) -> f64 {
-        self.through / self.direct
-    }
-
-    fn in_words(&self, unit: &str) -> String {
-        let Self { direct, through } = self;
-        format!("{through:.0} of {direct:.0}{unit}: {:.0} %", 100.0 * self.share())
-    }
-}
-
-/// The rate on both ways, which take turns.
-async fn beside(
-    rate: impl AsyncFn((&str, u16)) -> anyhow::Result<f64>,
-    direct: (&str, u16),
-    through: (&str, u16),
-) -> anyhow::Result<Rates> {
-    let mut rates = Rates { direct: 0.0, through: 0.0 };
-    for _ in 0..ROUNDS {
-        rates.direct += rate(direct).await? / ROUNDS as f64;
-        rates.through += rate(through).await? / ROUNDS as f64;
-    }
-    Ok(rates)
-}
-
-/// On kept connections.
-async fn megabytes_per_second((host, port): (&str, u16)) -> anyhow::Result<f64> {
-    let begun = Instant::now();
-    let load = Load::start_kept_at_full_speed(host, port);
-    tokio::time::sleep(ROUND).await;
-    let result = tokio::task::spawn_blocking(|| load.stop()).await?;
-    anyhow::ensure!(result.lost.is_empty(), "{:?}", result.lost.first());
-    let bytes = result.answered as f64 * ANSWER_BYTES as f64;
-    Ok(bytes / 1e6 / begun.elapsed().as_secs_f64())
-}
-
 fn lost(result: &LoadResult) -> String {
     let first = result.lost.first().map(|first| format!(": {first}"));
     format!("{} of {}{}", result.lost.len(), result.answered, first.unwrap_or_default())
@@ -245,16 +200,6 @@ pub fn is_ready(pod: Option<&Pod>) -> bool {
         .into_iter()
         .flatten()
         .any(|condition| (condition.type_.as_str(), condition.status.as_str()) == ("Ready", "True"))
-}
-
-/// New ones.
-async fn connections_per_second((host, port): (&str, u16)) -> anyhow::Result<f64> {
-    let begun = Instant::now();
-    let load = Load::start_at_full_speed(host, port);
-    tokio::time::sleep(ROUND).await;
-    let result = tokio::task::spawn_blocking(|| load.stop()).await?;
-    anyhow::ensure!(result.lost.is_empty(), "{:?}", result.lost.first());
-    Ok(result.answered as f64 / begun.elapsed().as_secs_f64())
 }
 
 pub async fn scale(deployments: &Api<Deployment>, spec: Value) -> anyhow::Result<()> {
