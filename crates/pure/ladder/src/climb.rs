@@ -77,7 +77,15 @@ impl<'a> Decider<'a> {
             self.draft.decide(LedgerPhase::Exhausted, None, noted.as_ref().unwrap_or(&why));
             return;
         }
-        match (curable(failures), first.diagnosis.why_futile()) {
+        let unanswered: Vec<_> = failures.iter().filter(|f| f.answered_by.is_none()).collect();
+        let Some(first) = unanswered.first() else {
+            if let Some(restart) = first.answered_by {
+                let why = story(first, all).on_its_way(restart);
+                self.draft.decide(LedgerPhase::Climbing, None, &why);
+            }
+            return;
+        };
+        match (curable(&unanswered), first.diagnosis.why_futile()) {
             (Some(curable), _) => {
                 self.note_in_vain();
                 let story = story(curable.worst, curable.count);
@@ -463,7 +471,7 @@ impl<'a> Decider<'a> {
     }
 }
 
-fn curable<'f, 'a>(failures: &'f [CountedFailure<'a>]) -> Option<CurableFailures<'f, 'a>> {
+fn curable<'f, 'a>(failures: &[&'f CountedFailure<'a>]) -> Option<CurableFailures<'f, 'a>> {
     let mut curable: Option<CurableFailures<'f, 'a>> = None;
     for failure in failures {
         let Prognosis::Helps { from } = failure.diagnosis.prognosis else { continue };

@@ -30,6 +30,8 @@ pub(crate) struct CountedFailure<'a> {
     pub(crate) diagnosis: Diagnosis,
     /// How long that attempt ran, if that is known.
     pub(crate) ran: Option<TickDuration>,
+    /// The PodRestart in place that goes on and was begun after it: no other answer is needed.
+    pub(crate) answered_by: Option<&'a str>,
 }
 
 impl CountedFailure<'_> {
@@ -56,7 +58,7 @@ pub(crate) enum CountingFrom<'a> {
 pub(crate) fn count<'a, 's>(
     view: &ObservedPod<'a>,
     since: impl Fn(&ObservedMember<'a>) -> CountingFrom<'s>,
-    requests: &PodRestartRequests<'_>,
+    requests: &PodRestartRequests<'a>,
 ) -> Vec<CountedFailure<'a>> {
     let all = view.containers.iter().filter_map(|container| {
         failure_of_container(container, view, since(view.pod_of(container)), requests)
@@ -68,7 +70,7 @@ fn failure_of_container<'a>(
     container: &ContainerView<'a>,
     view: &ObservedPod<'a>,
     since: CountingFrom<'_>,
-    requests: &PodRestartRequests<'_>,
+    requests: &PodRestartRequests<'a>,
 ) -> Option<CountedFailure<'a>> {
     let observed = match since {
         CountingFrom::Observed(list) => list.iter().find(|entry| entry.name == container.own_name),
@@ -86,12 +88,10 @@ fn failure_of_container<'a>(
     let excused = observed
         .and_then(|entry| entry.excused_attempt)
         .filter(|attempt| (counted..=newest).contains(attempt));
-    let newest_end = container.last_end.as_ref();
-    let is_excused = |end: &ContainerEnd<'_>| {
-        requests.account_for(view.pod_of(container), container.own_name, end)
-            || view.ended_with_the_others(container, end)
-    };
-    let newest_is_excused = excused == Some(newest) || newest_end.is_some_and(is_excused);
+    let (pod, newest_end) = (view.pod_of(container), container.last_end.as_ref());
+    let newest_is_excused = excused == Some(newest)
+        || requests.account_for(pod, container.own_name, newest_end)
+        || newest_end.is_some_and(|end| view.ended_with_the_others(container, end));
     let newest_failed =
         !newest_is_excused && newest_end.is_none_or(|end| container.has_failed(end));
     let excused_earlier = u32::from(excused.is_some_and(|attempt| attempt < newest));
@@ -117,7 +117,8 @@ fn failure_of_container<'a>(
         Some(_) | None => (diagnose_unseen_ends(), None),
     };
     let (part, member) = (FailedPart::Container(container.name), container.member);
-    Some(CountedFailure { part, member, count, diagnosis, ran })
+    let answered_by = newest_end.and_then(|end| requests.begun_after(pod, container.own_name, end));
+    Some(CountedFailure { part, member, count, diagnosis, ran, answered_by })
 }
 
 /// How many ends of a container may have been before the window, when its pod is seen for the first

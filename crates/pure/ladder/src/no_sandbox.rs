@@ -43,7 +43,8 @@ impl Decider<'_> {
         let Situation { now, policy, peers, rollback, .. } = *self.situation;
         let diagnosis = diagnose_missing_sandbox();
         let part = FailedPart::Pod;
-        let failure = CountedFailure { part, member: 0, count: 1, diagnosis, ran: None };
+        let failure =
+            CountedFailure { part, member: 0, count: 1, diagnosis, ran: None, answered_by: None };
         let tried = self.draft.ledger.attempts.clone().unwrap_or_default();
         let (mut from, mut elsewhere, mut common) = (Rung::Recreate, None, None);
         match correlation::read(peers, policy) {

@@ -5,10 +5,13 @@
 //! waiting, is excused beforehand (`excusedAttempt` in the ledger); and an end is the restart's
 //! when the attempt had started before the restart began and ended while it was carried out. The
 //! second way is for restarts that were begun before their request was seen. On a cluster a restart
-//! of the whole pod removes the container from the runtime, so its end has no times for a while: it
-//! is the restart's if that goes on or has just ended. What starts after a restart has begun is on
-//! its own again: a pod that crashes before all its containers ran has failed, although its
-//! PodRestart is still Running.
+//! of the whole pod removes the container from the runtime, so its end has no times for a while, or
+//! nothing of it is shown: it is the restart's if that goes on or has just ended. What starts after
+//! a restart has begun is on its own again: a pod that crashes before all its containers ran has
+//! failed, although its PodRestart is still Running.
+//!
+//! What had ended before a restart began is a failure like any other, also when it is seen only
+//! later. The restart is its answer while it goes on.
 //!
 //! A request that names one container ends that one only: what the others do meanwhile is their
 //! own.
@@ -132,10 +135,7 @@ impl<'a> PodRestartRequests<'a> {
 
     /// When the node began this one, if it has.
     pub(crate) fn begun_in_place(&self, name: &str) -> Option<Tick> {
-        let request = self.list.iter().find(|r| r.metadata.name.as_deref() == Some(name))?;
-        let is_in_place = carried_out_by(request) == CarriedOutBy::Node && !request.did_nothing();
-        let started = request.status.as_ref()?.started_at.as_ref()?;
-        is_in_place.then(|| Tick::from(started))
+        begun_in_place(self.list.iter().find(|r| r.metadata.name.as_deref() == Some(name))?)
     }
 
     /// When this one in place was over, if nobody had begun it.
@@ -162,23 +162,39 @@ impl<'a> PodRestartRequests<'a> {
         })
     }
 
-    /// Whether this end of a container is one of theirs: see the module's text.
+    /// Whether the newest end of a container is one of theirs: see the module's text. None is an
+    /// end of which nothing is shown.
     pub(crate) fn account_for(
         &self,
         pod: &ObservedMember<'_>,
         container: &str,
-        end: &ContainerEnd<'_>,
+        end: Option<&ContainerEnd<'_>>,
     ) -> bool {
         let mut requests = self.list.iter().filter(|request| request.is_for(pod.uid));
-        match (end.started_at, end.finished_at) {
-            (Some(started), Some(finished)) => {
+        match end.map(|end| (end.started_at, end.finished_at, end.reason)) {
+            Some((Some(started), Some(finished), _)) => {
                 requests.any(|request| request.has_ended(container, started, finished))
             }
-            (_, None) | (None, _) => {
-                end.reason == TerminatedReason::ContainerStatusUnknown
-                    && requests.any(|request| self.has_removed(request, container))
+            None | Some((_, _, TerminatedReason::ContainerStatusUnknown)) => {
+                requests.any(|request| self.has_removed(request, container))
             }
+            Some(_) => false,
         }
+    }
+
+    /// One in place that goes on, and was begun in a later second than that in which a container
+    /// ended. Of one that is over this is not asked: a clock may have been set back since.
+    pub(crate) fn begun_after(
+        &self,
+        pod: &ObservedMember<'_>,
+        container: &str,
+        end: &ContainerEnd<'_>,
+    ) -> Option<&'a str> {
+        let finished = end.finished_at?;
+        let of_pod = self.open().filter(|request| request.is_for(pod.uid));
+        let mut concerned = of_pod.filter(|request| request.spec.concerns(container));
+        let answer = concerned.find(|r| begun_in_place(r).is_some_and(|began| finished < began));
+        answer?.metadata.name.as_deref()
     }
 
     /// Whether this one removes the sandbox of the container now, or did so a moment ago. The
@@ -195,6 +211,12 @@ impl<'a> PodRestartRequests<'a> {
             && !request.did_nothing()
             && is_recent
     }
+}
+
+fn begun_in_place(request: &PodRestart) -> Option<Tick> {
+    let is_in_place = carried_out_by(request) == CarriedOutBy::Node && !request.did_nothing();
+    let started = request.status.as_ref()?.started_at.as_ref()?;
+    is_in_place.then(|| Tick::from(started))
 }
 
 /// By the rung: of a group the operator is in charge, and on the rungs in place its nodes do it.

@@ -1,7 +1,9 @@
 //! What a kubelet does for the pods of a node, as it was measured on version 1.36.2: it lists the
 //! runtime again and again. A pod without a sandbox that is ready gets a new one under the same
 //! UID, then its init containers and sidecars, then the others. A container that has ended is
-//! started again. The status of the pod follows. Back-off is left out.
+//! started again, from the second time in a sandbox on after a pause. Its attempt is one more than
+//! that of the last one which the runtime knows, or which has written a log. The status of the pod
+//! follows; of a container that ran and is gone it says `ContainerStatusUnknown`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,8 @@ use crate::cri_requests::*;
 /// The time between two lists; a kubelet's is a second.
 const RELIST: Duration = Duration::from_millis(100);
 const LIMIT: Duration = Duration::from_secs(60);
+/// The pause before a container is started again; a kubelet's is 10 seconds at first.
+const BACK_OFF: jiff::SignedDuration = jiff::SignedDuration::from_secs(2);
 
 /// A kubelet in a thread; it ends with the test.
 pub struct KubeletDouble {
@@ -59,7 +63,7 @@ impl KubeletDouble {
                     calls: PodCalls::new(CriClient::new(socket)),
                     cgroup,
                     root,
-                    starts: BTreeMap::new(),
+                    made: BTreeMap::new(),
                     started: BTreeMap::new(),
                     sandboxes: made,
                 };
@@ -111,6 +115,32 @@ fn seconds(at: jiff::Timestamp) -> String {
     jiff::Timestamp::from_second(at.as_second()).unwrap().to_string()
 }
 
+/// Whether a container that has ended still waits for its next start.
+fn is_in_back_off(ended: &RuntimeContainer) -> bool {
+    let finished = ended.end.as_ref().and_then(|end| end.finished_at.as_ref());
+    finished.is_some_and(|at| jiff::Timestamp::now() < at.0 + BACK_OFF)
+}
+
+/// The highest attempt that has a log in the folder of a container: `3.log`.
+fn latest_log(folder: &Path) -> Option<u32> {
+    let logs = std::fs::read_dir(folder).ok()?;
+    logs.filter_map(|log| log.ok()?.path().file_stem()?.to_str()?.parse().ok()).max()
+}
+
+/// A container as the status of its pod shows it.
+struct ShownContainer {
+    id: String,
+    attempt: u32,
+    state: Value,
+}
+
+impl ShownContainer {
+    fn in_back_off(ended: &RuntimeContainer) -> Self {
+        let state = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}});
+        Self { id: ended.id.clone(), attempt: ended.attempt, state }
+    }
+}
+
 struct NodePods {
     client: Client,
     node: String,
@@ -119,8 +149,8 @@ struct NodePods {
     cgroup: String,
     /// Its folders: `pods`, and `logs`.
     root: PathBuf,
-    /// Starts of each container, by the pod's UID and its name; sandboxes count under no name.
-    starts: BTreeMap<(String, String), u32>,
+    /// How many sandboxes it has made for each pod, by its UID.
+    made: BTreeMap<String, u32>,
     /// When each container was started.
     started: BTreeMap<String, jiff::Timestamp>,
     sandboxes: Arc<AtomicU32>,
@@ -157,8 +187,9 @@ impl NodePods {
         let sandbox = match seen.ready_sandbox() {
             Some(sandbox) => sandbox.id.clone(),
             None => {
-                let attempt = self.count(&uid, "");
-                config.metadata.as_mut().unwrap().attempt = attempt;
+                let made = self.made.entry(uid.clone()).or_default();
+                config.metadata.as_mut().unwrap().attempt = *made;
+                *made += 1;
                 let request = RunPodSandboxRequest { config: Some(config.clone()) };
                 let answer: RunPodSandboxResponse =
                     self.cri.call("RunPodSandbox", &request, LIMIT).await?;
@@ -169,30 +200,33 @@ impl NodePods {
         let mut statuses = Vec::new();
         let inits = spec.init_containers.iter().flatten();
         for container in inits.clone().chain(&spec.containers) {
-            let latest = seen
-                .containers_of(&sandbox)
-                .filter(|known| known.name == container.name)
-                .max_by_key(|known| known.attempt);
+            let of_it = |known: &&RuntimeContainer| known.name == container.name;
+            let latest = seen.containers_of(&sandbox).filter(of_it).max_by_key(|c| c.attempt);
             let is_sidecar = container.restart_policy.as_deref() == Some("Always");
             let runs_once = inits.clone().any(|i| i.name == container.name) && !is_sidecar;
-            let id = match latest {
-                Some(known) if known.may_run() || runs_once => known.id.clone(),
-                Some(_) | None => self.start(&uid, spec, &sandbox, &config, container).await?,
+            let shown = match latest {
+                Some(known) if known.may_run() || runs_once => self.running(known),
+                Some(ended)
+                    if seen.containers_of(&sandbox).filter(of_it).count() > 1
+                        && is_in_back_off(ended) =>
+                {
+                    ShownContainer::in_back_off(ended)
+                }
+                Some(_) | None => {
+                    let known = seen.containers.iter().filter(of_it).map(|known| known.attempt);
+                    let folder = Path::new(&config.log_directory).join(&container.name);
+                    let latest = known.max().or_else(|| latest_log(&folder));
+                    let attempt = latest.map_or(0, |latest| latest + 1);
+                    self.start(&uid, spec, &sandbox, &config, container, attempt).await?
+                }
             };
             if !runs_once {
-                let of_it = seen.containers_of(&sandbox).filter(|c| c.name == container.name);
+                let of_it = seen.containers_of(&sandbox).filter(of_it);
                 let last = of_it.filter(|c| c.end.is_some()).max_by_key(|c| c.attempt);
-                statuses.push((is_sidecar, self.status(&uid, container, &id, last)));
+                statuses.push((is_sidecar, self.status(pod, container, &shown, last)));
             }
         }
         self.report(pod, &sandbox, statuses).await
-    }
-
-    /// What the kubelet counts from zero.
-    fn count(&mut self, uid: &str, name: &str) -> u32 {
-        let count = self.starts.entry((uid.to_owned(), name.to_owned())).or_default();
-        *count += 1;
-        *count - 1
     }
 
     async fn start(
@@ -202,8 +236,8 @@ impl NodePods {
         sandbox: &str,
         config: &PodSandboxConfig,
         container: &Container,
-    ) -> Result<String, CriError> {
-        let attempt = self.count(uid, &container.name);
+        attempt: u32,
+    ) -> Result<ShownContainer, CriError> {
         // those of the test; the API adds a volume of tokens
         let mounts = container.volume_mounts.iter().flatten().filter_map(|mount| {
             let mut volumes = spec.volumes.iter().flatten();
@@ -240,29 +274,50 @@ impl NodePods {
         let id = made.container_id;
         let request = StartContainerRequest { container_id: id.clone() };
         let _started: EmptyResponse = self.cri.call("StartContainer", &request, LIMIT).await?;
-        self.started.insert(id.clone(), jiff::Timestamp::now());
-        Ok(id)
+        let now = jiff::Timestamp::now();
+        self.started.insert(id.clone(), now);
+        Ok(ShownContainer { id, attempt, state: json!({"running": {"startedAt": seconds(now)}}) })
+    }
+
+    fn started(&self, id: &str) -> Option<String> {
+        self.started.get(id).map(|at| seconds(*at))
+    }
+
+    fn running(&self, known: &RuntimeContainer) -> ShownContainer {
+        let state = json!({"running": {"startedAt": self.started(&known.id)}});
+        ShownContainer { id: known.id.clone(), attempt: known.attempt, state }
     }
 
     fn status(
         &self,
-        uid: &str,
+        pod: &Pod,
         container: &Container,
-        id: &str,
+        shown: &ShownContainer,
         last: Option<&RuntimeContainer>,
     ) -> Value {
-        let starts = self.starts.get(&(uid.to_owned(), container.name.clone()));
-        let started = |id: &str| self.started.get(id).map(|at| seconds(*at));
+        let id = format!("containerd://{}", shown.id);
+        let runs = shown.state.get("running").is_some();
         let mut status = json!({
-            "name": container.name, "image": IMAGE, "imageID": "", "ready": true, "started": true,
-            "restartCount": starts.map_or(0, |starts| starts - 1),
-            "containerID": format!("containerd://{id}"), "state": {"running": {"startedAt": started(id)}},
+            "name": container.name, "image": IMAGE, "imageID": "", "ready": runs, "started": runs,
+            "restartCount": shown.attempt, "containerID": id, "state": shown.state,
         });
+        let before = serde_json::to_value(&pod.status).unwrap();
+        let lists = ["containerStatuses", "initContainerStatuses"].map(|list| &before[list]);
+        let mut before = lists.into_iter().filter_map(Value::as_array).flatten();
+        let before = before.find(|status| status["name"] == *container.name);
         if let Some((last, end)) = last.and_then(|last| Some((last, last.end.as_ref()?))) {
             status["lastState"] = json!({"terminated": {
                 "exitCode": end.exit_code, "reason": end.reason,
-                "containerID": format!("containerd://{}", last.id), "startedAt": started(&last.id),
+                "containerID": format!("containerd://{}", last.id),
+                "startedAt": self.started(&last.id),
                 "finishedAt": end.finished_at.as_ref().map(|at| seconds(at.0)),
+            }});
+        } else if let Some(same) = before.filter(|before| before["containerID"] == *id) {
+            status["lastState"] = same["lastState"].clone();
+        } else if before.is_some_and(|before| before["state"]["running"].is_object()) {
+            status["lastState"] = json!({"terminated": {
+                "exitCode": 137, "reason": "ContainerStatusUnknown",
+                "startedAt": null, "finishedAt": null,
             }});
         }
         status
@@ -289,11 +344,15 @@ impl NodePods {
         });
         let known = serde_json::to_value(&pod.status).unwrap();
         let is_news = ["podIP", "containerStatuses", "initContainerStatuses"].iter().any(|field| {
-            let id = |status: &Value| match &status[field] {
-                Value::Array(all) => all.iter().map(|c| c["containerID"].clone()).collect(),
+            let shown = |status: &Value| match &status[field] {
+                Value::Array(all) => {
+                    let parts =
+                        |c: &Value| [&c["containerID"], &c["state"]["waiting"]].map(Value::clone);
+                    all.iter().flat_map(parts).collect()
+                }
                 other => vec![other.clone()],
             };
-            id(&known) != id(&status)
+            shown(&known) != shown(&status)
         });
         if is_news {
             let pods: Api<Pod> =

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use http::{HeaderMap, Request};
+use percent_encoding::percent_decode_str;
 use rekindle_pod::go_duration;
 use rekindle_types::TickDuration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -257,14 +258,15 @@ async fn read(response: ResponseFuture) -> Result<GrpcResponse, h2::Error> {
 }
 
 impl GrpcResponse {
-    /// Status and message stand in the trailers, or in the headers of an answer without a body.
+    /// Status and message stand in the trailers, or in the headers of an answer without a body. The
+    /// message is percent-encoded (gRPC over HTTP2, `Percent-Encoded`).
     fn note(&mut self, headers: &HeaderMap) {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         if let Some(status) = text("grpc-status") {
             self.status = Some(status.to_owned());
         }
         if let Some(message) = text("grpc-message") {
-            self.message = message.to_owned();
+            self.message = percent_decode_str(message).decode_utf8_lossy().into_owned();
         }
     }
 }

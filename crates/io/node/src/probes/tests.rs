@@ -432,7 +432,7 @@ async fn health_service<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
         let response = http::Response::builder().header("content-type", "application/grpc");
         let mut trailers = http::HeaderMap::new();
         trailers.insert("grpc-status", status.parse().unwrap());
-        trailers.insert("grpc-message", "no such service".parse().unwrap());
+        trailers.insert("grpc-message", "no such service:%0A100%25".parse().unwrap());
         let mut send = respond.send_response(response.body(()).unwrap(), false).unwrap();
         if let Some(state) = state {
             send.send_data(Bytes::from_static(state), false).unwrap();
@@ -485,13 +485,13 @@ async fn grpc_asks_the_standard_health_service() {
         (
             Some("unknown"),
             ProbeFinding::failure(
-                "error: health rpc probe failed: rpc error: code = NotFound desc = no such service",
+                "error: health rpc probe failed: rpc error: code = NotFound desc = no such service:\n100%",
             ),
         ),
         (
             Some("old"),
             ProbeFinding::failure(
-                "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): no such service",
+                "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): no such service:\n100%",
             ),
         ),
     ] {

@@ -464,34 +464,38 @@ fn a_rung_that_was_held_back_waits_for_what_comes_of_a_restart_that_began_since(
     assert!(now(200, Some(&held.ledger), &[], &room).action != LadderAction::None);
 }
 
+/// A pod with this status of its only container.
+fn app(restarts: u32, state: Value, last: Value) -> HeldPod {
+    let app = json!({"name": "app", "image": "app"});
+    pod("Always", &[(app, status("app", restarts, state, last))])
+}
+
+fn ledger_of(observed: Value) -> RestartLedgerStatus {
+    typed(json!({"podUID": "uid-1", "observed": [observed]}))
+}
+
+/// A restart of that pod which was begun at second 50.
+fn by_hand(rung: &str, phase: &str, over: Option<u64>) -> PodRestart {
+    typed(json!({
+        "metadata": {"name": "by-hand", "namespace": "shop", "creationTimestamp": time(40)},
+        "spec": {"podName": "web-0", "rung": rung},
+        "status": {
+            "phase": phase, "podUID": "uid-1", "startedAt": time(50), "finishedAt": over.map(time),
+        },
+    }))
+}
+
 /// Seen on Kubernetes 1.36: a kubelet knows no times of a container that went with its sandbox. The
 /// operator first saw the request when an agent had begun it.
 #[test]
 fn what_a_restart_of_the_whole_pod_removes_on_a_cluster_is_no_failure() {
     let policy = policy(json!([{"rung": "Container", "attempts": 1}, {"rung": "Pod"}]));
-    let app = |restarts, state, last| {
-        pod(
-            "Always",
-            &[(json!({"name": "app", "image": "app"}), status("app", restarts, state, last))],
-        )
-    };
-    let counted = json!({"podUID": "uid-1", "observed": [{"name": "app", "endedAttempts": 0}]});
-    let before: RestartLedgerStatus = typed(counted);
+    let before = ledger_of(json!({"name": "app", "endedAttempts": 0}));
     let unknown = json!({"terminated": {
         "exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": null, "finishedAt": null,
     }});
     // the kubelet counts the next start already
     let gone = app(1, json!({"waiting": {"reason": "ContainerCreating"}}), unknown);
-    let by_hand = |rung: &str, phase: &str, over: Option<u64>| -> PodRestart {
-        typed(json!({
-            "metadata": {"name": "by-hand", "namespace": "shop", "creationTimestamp": time(49)},
-            "spec": {"podName": "web-0", "rung": rung},
-            "status": {
-                "phase": phase, "podUID": "uid-1", "startedAt": time(50),
-                "finishedAt": over.map(time),
-            },
-        }))
-    };
     let failures = |restart: &PodRestart, now: u64| {
         look_among(&policy, &gone, Some(&before), &[restart], now).ledger.failures_total
     };
@@ -504,4 +508,38 @@ fn what_a_restart_of_the_whole_pod_removes_on_a_cluster_is_no_failure() {
     ] {
         assert_eq!(failures(&of_others, now), 1, "{of_others:?}");
     }
+}
+
+/// The kubelet made one more container in the sandbox while it was stopped. That one never ran, and
+/// nothing is shown of it, but it was counted.
+#[test]
+fn a_start_that_a_restart_of_the_whole_pod_broke_off_is_no_failure() {
+    let policy = policy(json!([{"rung": "Container", "attempts": 1}, {"rung": "Pod"}]));
+    let before = ledger_of(json!({"name": "app", "endedAttempts": 2, "excusedAttempt": 2}));
+    let runs = app(4, json!({"running": {"startedAt": time(52)}}), json!({}));
+    let failures = |restart: &PodRestart, now: u64| {
+        look_among(&policy, &runs, Some(&before), &[restart], now).ledger.failures_total
+    };
+    assert_eq!(failures(&by_hand("Pod", "Running", None), 52), 0);
+    assert_eq!(failures(&by_hand("Pod", "Succeeded", Some(52)), 53), 0);
+    assert_eq!(failures(&by_hand("Containers", "Succeeded", Some(52)), 53), 1);
+}
+
+#[test]
+fn a_failure_that_is_seen_only_when_a_restart_has_begun_after_it_counts_and_is_answered_by_it() {
+    let policy = policy(json!([{"rung": "Pod", "attempts": 5}]));
+    let before = ledger_of(json!({"name": "app", "endedAttempts": 2}));
+    let running = json!({"running": {"startedAt": time(54)}});
+    let decided = |failed_at: u64, restart: &PodRestart| {
+        let app = app(3, running.clone(), ended(1, failed_at - 1, failed_at));
+        look_among(&policy, &app, Some(&before), &[restart], 55)
+    };
+    let answered = decided(49, &by_hand("Pod", "Running", None));
+    assert_eq!(answered.ledger.failures_total, 1);
+    assert_eq!(answered.action, LadderAction::None, "{}", said(&answered));
+    assert!(said(&answered).contains("by-hand"), "{}", said(&answered));
+    let refused = decided(49, &by_hand("Pod", "Refused", Some(54)));
+    assert!(matches!(refused.action, LadderAction::Restart(_)), "{}", said(&refused));
+    let later = decided(53, &by_hand("Pod", "Running", None));
+    assert!(matches!(later.action, LadderAction::Restart(_)), "{}", said(&later));
 }
