@@ -44,6 +44,7 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
     let direct = direct.status.and_then(|status| status.pod_ip).context("the pod's address")?;
     let label = json!({ "metadata": { "labels": { "is": "behind" } } });
     let name = behind.metadata.name.context("its name")?;
+    let behind = behind.status.and_then(|status| status.pod_ip).context("its address")?;
     pods.patch(&name, &PatchParams::default(), &Patch::Merge(label)).await?;
     let alone = create(&services, "alone", json!({ "is": "behind" })).await?;
     let rates = beside(connections_per_second, (&direct, 8080), (&alone, 80)).await?;
@@ -56,7 +57,7 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
 
     measure_throughput(report, &pods, &services).await?;
     measure_podman(report, &engine).await;
-    slice_writes::measure(report, &engine, (&direct, 8080)).await?;
+    slice_writes::measure(report, &engine, [&direct, &behind], 8080).await?;
 
     scale(&deployments, json!({ "replicas": REPLICAS })).await?;
     rolled_out(&deployments, REPLICAS).await?;
@@ -151,7 +152,7 @@ async fn measure_podman(report: &mut Report, engine: &Engine) {
     }
 }
 
-fn lost(result: &LoadResult) -> String {
+pub fn lost(result: &LoadResult) -> String {
     let first = result.lost.first().map(|first| format!(": {first}"));
     format!("{} of {}{}", result.lost.len(), result.answered, first.unwrap_or_default())
 }
