@@ -88,6 +88,7 @@ impl FuzzedApi {
                     session.answer(questions.iter().map(|_| Err("refused".to_owned())).collect());
                 }
                 RequestOutcome::Answer(answer) => return check(&answer),
+                RequestOutcome::List(list) => return check(&list.into_answer()),
                 RequestOutcome::Write(mut write) => {
                     let committed = self.committer.borrow_mut().commit_pending();
                     assert!(committed.is_ok(), "a disk in memory takes all");

@@ -21,7 +21,7 @@ use super::front::Front;
 use super::logs::LogRequestError;
 use super::metrics::RequestLabels;
 use super::proxy::{self, ProxiedRequest};
-use super::response::{respond, stream};
+use super::response::{respond, respond_with_list, stream};
 use super::streams::StreamSlot;
 
 /// The request that is answered.
@@ -46,6 +46,9 @@ impl Front {
     ) -> Response<FrontBody> {
         match outcome {
             RequestOutcome::Answer(answer) => respond(answer),
+            // an audit log may show all of it
+            RequestOutcome::List(list) if asked.trail.is_some() => respond(list.into_answer()),
+            RequestOutcome::List(list) => respond_with_list(*list),
             RequestOutcome::Write(write) => respond(write.await),
             RequestOutcome::Watch(watch) => {
                 let timeout = Duration::from_secs(watch.timeout_seconds);

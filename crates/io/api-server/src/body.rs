@@ -1,4 +1,4 @@
-//! The body of an answer: some bytes, the lines of a watch, a log, or what a pod answers.
+//! The body of an answer: some bytes, a list, the lines of a watch, a log, or what a pod answers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use http_body::{Body, Frame, SizeHint};
 use rekindle_api::EventStream;
+use rekindle_api::represent::ListPieces;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
@@ -44,6 +45,7 @@ pub struct FrontBody {
 
 enum BodyKind {
     Full(Bytes),
+    List(Box<ListPieces>),
     Watch(Pin<Box<WatchBody>>),
     Stream(LogStream),
 }
@@ -99,7 +101,7 @@ impl FrontBody {
     /// Whether it goes on for as long as the client wants.
     pub(super) fn is_long_running(&self) -> bool {
         match &self.kind {
-            BodyKind::Full(_) => false,
+            BodyKind::Full(_) | BodyKind::List(_) => false,
             BodyKind::Watch(_) | BodyKind::Stream(_) => true,
         }
     }
@@ -108,17 +110,26 @@ impl FrontBody {
     pub(super) fn full_bytes(&self) -> Option<&Bytes> {
         match &self.kind {
             BodyKind::Full(bytes) => Some(bytes),
-            BodyKind::Watch(_) | BodyKind::Stream(_) => None,
+            BodyKind::List(_) | BodyKind::Watch(_) | BodyKind::Stream(_) => None,
         }
     }
 
-    /// Bytes that are there already.
+    /// Bytes that are held until the client has taken them.
     pub(super) fn held_bytes(&self) -> usize {
-        self.full_bytes().map_or(0, Bytes::len)
+        match &self.kind {
+            BodyKind::Full(bytes) => bytes.len(),
+            BodyKind::List(list) => list.bytes_left(),
+            BodyKind::Watch(_) | BodyKind::Stream(_) => 0,
+        }
     }
 
     pub(super) fn full(bytes: Bytes) -> Self {
         Self::new(BodyKind::Full(bytes))
+    }
+
+    /// A list, made in pieces.
+    pub(super) fn list(list: ListPieces) -> Self {
+        Self::new(BodyKind::List(Box::new(list)))
     }
 
     /// Bytes as they come: a log, or what a pod answers.
@@ -203,12 +214,16 @@ impl Body for FrontBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
         let Self { kind, share, .. } = self.get_mut();
+        let piece_bytes = if share.is_some() { PIECE_BYTES } else { usize::MAX };
         match kind {
             BodyKind::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
             BodyKind::Full(bytes) => {
-                let piece = if share.is_some() { PIECE_BYTES } else { bytes.len() };
-                let piece = bytes.split_to(piece.min(bytes.len()));
+                let piece = bytes.split_to(piece_bytes.min(bytes.len()));
                 Poll::Ready(Some(Ok(Frame::data(piece))))
+            }
+            BodyKind::List(list) => {
+                let piece = list.next_piece(piece_bytes);
+                Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
             }
             BodyKind::Watch(watch) => watch
                 .as_mut()
@@ -223,12 +238,15 @@ impl Body for FrontBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(&self.kind, BodyKind::Full(bytes) if bytes.is_empty())
+        match &self.kind {
+            BodyKind::Full(_) | BodyKind::List(_) => self.held_bytes() == 0,
+            BodyKind::Watch(_) | BodyKind::Stream(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            BodyKind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            BodyKind::Full(_) | BodyKind::List(_) => SizeHint::with_exact(self.held_bytes() as u64),
             BodyKind::Watch(_) | BodyKind::Stream(_) => SizeHint::default(),
         }
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, WARNING};
 use http::{Response, StatusCode};
-use rekindle_api::outcome::ApiAnswer;
+use rekindle_api::outcome::{ApiAnswer, ListAnswer};
 
 use super::body::FrontBody;
 
@@ -28,6 +28,13 @@ pub(super) fn respond(answer: ApiAnswer) -> Response<FrontBody> {
         headers.append(WARNING, value);
     }
     response
+}
+
+/// A list, of which each piece is made when the client has taken the one before.
+pub(super) fn respond_with_list(list: ListAnswer) -> Response<FrontBody> {
+    let ListAnswer { pieces, warnings } = list;
+    let head = ApiAnswer::json(StatusCode::OK, Bytes::new()).with_warnings(warnings);
+    respond(head).map(|_| FrontBody::list(pieces))
 }
 
 /// The headers of these warnings, within [`WARNINGS_BYTES_MAX`].

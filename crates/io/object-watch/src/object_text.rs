@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 /// An object as its text.
 #[derive(Clone, Debug)]
 pub struct ObjectText {
+    /// Its name, its namespace and its revision.
     metadata: ObjectMeta,
     text: Box<RawValue>,
 }
@@ -34,21 +35,23 @@ impl ObjectText {
 
 impl<'de> Deserialize<'de> for ObjectText {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        /// The metadata alone, as text.
         #[derive(Deserialize)]
-        struct WithMetadata<'a> {
-            #[serde(borrow)]
-            metadata: Option<&'a RawValue>,
+        struct Identified {
+            #[serde(default)]
+            metadata: Identity,
+        }
+        /// As much of the metadata as a watch goes by; what is read by kind has all of it.
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Identity {
+            name: Option<String>,
+            namespace: Option<String>,
+            resource_version: Option<String>,
         }
         let text = Box::<RawValue>::deserialize(from)?;
-        let WithMetadata { metadata } =
-            serde_json::from_str(text.get()).map_err(D::Error::custom)?;
-        let metadata = match metadata {
-            Some(metadata) => {
-                ObjectMeta::from_json(metadata.get().as_bytes()).map_err(D::Error::custom)?
-            }
-            None => ObjectMeta::default(),
-        };
+        let Identified { metadata } = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+        let Identity { name, namespace, resource_version } = metadata;
+        let metadata = ObjectMeta { name, namespace, resource_version, ..ObjectMeta::default() };
         Ok(Self { metadata, text })
     }
 }

@@ -16,12 +16,15 @@ use crate::event_stream::EventStream;
 use crate::node_query::{LogQuery, MetricsQuery, NodeGet, StreamQuery};
 use crate::protobuf;
 use crate::proxy_request::ProxyRequest;
+use crate::represent::ListPieces;
 use crate::status::{ApiError, Status};
 
 /// What becomes of a request.
 pub enum RequestOutcome {
     /// It is answered.
     Answer(ApiAnswer),
+    /// It is answered with a list.
+    List(Box<ListAnswer>),
     /// It is answered when its write is durable.
     Write(WriteInFlight),
     /// It is a watch.
@@ -51,6 +54,7 @@ impl RequestOutcome {
     pub(crate) fn in_protobuf(self) -> Self {
         match self {
             Self::Answer(answer) => Self::Answer(answer.in_protobuf()),
+            Self::List(list) => Self::Answer(list.into_answer().in_protobuf()),
             Self::Write(write) => Self::Write(write.then(ApiAnswer::in_protobuf)),
             Self::Watch(mut watch) => {
                 watch.stream.write_protobuf();
@@ -87,6 +91,21 @@ pub struct ApiAnswer {
     pub headers: Vec<(http::HeaderName, String)>,
     /// The body.
     pub body: Bytes,
+}
+
+/// A list, whose text is made as the client takes it.
+pub struct ListAnswer {
+    /// Its text, in JSON, as it is made.
+    pub pieces: ListPieces,
+    /// For Warning headers.
+    pub warnings: Vec<String>,
+}
+
+impl ListAnswer {
+    /// The same with its text made.
+    pub fn into_answer(self) -> ApiAnswer {
+        ApiAnswer::json(StatusCode::OK, self.pieces.into_bytes()).with_warnings(self.warnings)
+    }
 }
 
 /// A watch that was accepted.

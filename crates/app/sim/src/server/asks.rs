@@ -62,6 +62,7 @@ impl SimServer {
         };
         let answer: Option<ApiAnswer> = match self.api.handle(&request) {
             RequestOutcome::Answer(answer) => Some(answer),
+            RequestOutcome::List(list) => Some(list.into_answer()),
             RequestOutcome::Write(mut write) => {
                 inner.commit_begins();
                 // a commit that fails answers the writes that it was for

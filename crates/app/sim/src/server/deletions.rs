@@ -63,16 +63,17 @@ impl SimServer {
             return (request, None);
         }
         let asked = ApiRequest { method: Method::GET, body: Bytes::new(), ..request.clone() };
-        let RequestOutcome::Answer(listed) = self.api.handle(&asked) else {
+        let RequestOutcome::List(listed) = self.api.handle(&asked) else {
             return (request, None);
         };
-        let first = kinds::list_of(&listed.body).and_then(|(items, ..)| {
+        let listed = listed.pieces.into_bytes();
+        let first = kinds::list_of(&listed).and_then(|(items, ..)| {
             items.first().and_then(|item| kinds::name_of(item.get().as_bytes()))
         });
         let Some(first) = first else { return (request, None) };
         let but_first = format!("fieldSelector=metadata.name!%3D{}", first.name);
         let query = [request.query.as_str(), &but_first].join("&");
-        (ApiRequest { query, ..request }, Some(listed.body))
+        (ApiRequest { query, ..request }, Some(listed))
     }
 }
 

@@ -210,3 +210,46 @@ async fn an_unknown_client_has_the_smallest_windows_of_http2() {
     }
     assert_eq!(window.unwrap_or(65_535), 65_535);
 }
+
+/// Reads an answer whose length its head tells.
+async fn whole_answer(stream: &mut TlsStream<DuplexStream>) -> (String, Vec<u8>) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    let head = String::from_utf8(head).unwrap().to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.expect("its length").parse().unwrap()];
+    stream.read_exact(&mut body).await.unwrap();
+    (head, body)
+}
+
+/// More than one piece of it.
+#[tokio::test]
+async fn a_long_list_tells_its_length_and_comes_whole() {
+    const NAMESPACES: &str = "/api/v1/namespaces";
+    let world = World::new(ConnectionLimits::default());
+    let dialled = world.dial([10, 0, 0, 1]);
+    let mut client = world.tls(dialled.stream, Some(&admin())).await;
+    for number in 0..100 {
+        let value = number.to_string().repeat(2000);
+        let metadata = format!(r#"{{"name":"n-{number}","annotations":{{"a":"{value}"}}}}"#);
+        let body = format!(r#"{{"metadata":{metadata}}}"#);
+        let request = format!(
+            "POST {NAMESPACES} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        client.write_all(request.as_bytes()).await.unwrap();
+        let (head, _) = whole_answer(&mut client).await;
+        assert!(head.starts_with("http/1.1 201"), "{head}");
+    }
+    for form in ["", "Accept: application/json;as=Table;v=v1;g=meta.k8s.io\r\n"] {
+        let request = format!("GET {NAMESPACES} HTTP/1.1\r\nHost: x\r\n{form}\r\n");
+        client.write_all(request.as_bytes()).await.unwrap();
+        let (head, body) = whole_answer(&mut client).await;
+        assert!(head.starts_with("http/1.1 200"), "{head}");
+        let list: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        let items = list["items"].as_array().or(list["rows"].as_array()).unwrap();
+        assert_eq!(items.len(), 100);
+    }
+}

@@ -1,8 +1,11 @@
 //! From stored objects to the bytes that a client gets: the objects themselves, a table, or only
 //! their metadata.
 
+mod list_pieces;
 mod table;
 
+use list_pieces::ListItem;
+pub use list_pieces::ListPieces;
 use table::TableColumns;
 
 use std::borrow::Cow;
@@ -85,7 +88,11 @@ impl ObjectRenderer<'_> {
     }
 
     /// A list.
-    pub fn list(&self, meta: &ListMeta, objects: &[Arc<StoredObject>]) -> Result<Bytes, ApiError> {
+    pub fn list(
+        &self,
+        meta: &ListMeta,
+        objects: Vec<Arc<StoredObject>>,
+    ) -> Result<ListPieces, ApiError> {
         let (kind, api_version) = match self.form {
             Representation::Objects => (&*self.entry.list_kind, &*self.entry.api_version),
             Representation::Metadata(_, version) => {
@@ -95,30 +102,40 @@ impl ObjectRenderer<'_> {
                 let values: Vec<Bytes> =
                     objects.iter().map(|object| object.value.clone()).collect();
                 let time = (self.now, TableColumns::Shown);
-                return table::table(self.entry, meta, (include, version), &values, time);
+                return table::table(self.entry, meta, (include, version), &values, time)
+                    .map(ListPieces::whole);
             }
         };
-        let size: usize = objects.iter().map(|object| object.value.len() + 1).sum();
-        let mut json = Vec::with_capacity(size + 200);
         let head = format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":");
-        json.extend_from_slice(head.as_bytes());
-        json.extend_from_slice(&self.list_meta(meta)?);
-        json.extend_from_slice(b",\"items\":[");
-        for (index, object) in objects.iter().enumerate() {
-            if index > 0 {
-                json.push(b',');
+        let mut head = head.into_bytes();
+        head.extend_from_slice(&self.list_meta(meta)?);
+        head.extend_from_slice(b",\"items\":[");
+        let without = head_of_object(self.entry);
+        let item = |object| self.item(object, &without);
+        let items: Result<Vec<ListItem>, ApiError> = objects.into_iter().map(item).collect();
+        Ok(ListPieces::of_items(head, items?))
+    }
+
+    /// An object as an item of a list. `without`: what it does not say there.
+    fn item(&self, object: Arc<StoredObject>, without: &str) -> Result<ListItem, ApiError> {
+        match self.form {
+            Representation::Metadata(_, version) => {
+                Ok(ListItem::Made(metadata_only(self.entry, &object.value, version)?.into()))
             }
-            match self.form {
-                Representation::Metadata(_, version) => {
-                    json.extend_from_slice(&metadata_only(self.entry, &object.value, version)?)
-                }
-                Representation::Objects | Representation::Table(..) => {
-                    extend_with_item(&mut json, self.entry, &shown(self.entry, &object.value)?);
-                }
+            Representation::Objects | Representation::Table(..)
+                if self.entry.shows_stored_text() =>
+            {
+                let begins_so = object.value.starts_with(without.as_bytes());
+                Ok(ListItem::Stored(object, if begins_so { without.len() } else { 0 }))
+            }
+            Representation::Objects | Representation::Table(..) => {
+                let text = shown(self.entry, &object.value)?;
+                Ok(ListItem::Made(match text.strip_prefix(without.as_bytes()) {
+                    Some(rest) if !without.is_empty() => [b"{", rest].concat().into(),
+                    Some(_) | None => text,
+                }))
             }
         }
-        json.extend_from_slice(b"]}");
-        Ok(json.into())
     }
 
     /// A list of whole objects in protobuf. None for kinds that have no such form, and when a field
@@ -215,19 +232,15 @@ fn shown(entry: &KindEntry, json: &Bytes) -> Result<Bytes, ApiError> {
     shown.map_err(|error| ApiError::internal(format!("read a stored {}: {error}", entry.kind)))
 }
 
-/// Adds an object as an item of a list of its kind. Upstream's items say neither `apiVersion` nor
-/// `kind`, but for kinds that a user's definition adds; those of rekindle.dev are such there.
-fn extend_with_item(json: &mut Vec<u8>, entry: &KindEntry, object: &[u8]) {
-    let head = format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\",", entry.api_version, entry.kind);
+/// What stands at the head of an object, and of no item of a list of its kind. Upstream's items say
+/// neither `apiVersion` nor `kind`, but for kinds that a user's definition adds; those of
+/// rekindle.dev are such there.
+fn head_of_object(entry: &KindEntry) -> String {
     let is_ours = entry.group == rekindle_types::v1alpha1::GROUP;
-    let is_custom = is_ours || entry.origin != KindOrigin::BuiltIn;
-    match object.strip_prefix(head.as_bytes()) {
-        Some(rest) if !is_custom => {
-            json.push(b'{');
-            json.extend_from_slice(rest);
-        }
-        Some(_) | None => json.extend_from_slice(object),
+    if is_ours || entry.origin != KindOrigin::BuiltIn {
+        return String::new();
     }
+    format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\",", entry.api_version, entry.kind)
 }
 
 #[derive(Deserialize)]

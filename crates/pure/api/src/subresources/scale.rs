@@ -123,7 +123,8 @@ fn as_scale(entry: &KindEntry, outcome: RequestOutcome) -> RequestOutcome {
             let entry = entry.clone();
             RequestOutcome::Write(WriteInFlight::then(write, move |answer| convert(&entry, answer)))
         }
-        other @ (RequestOutcome::Watch(_)
+        other @ (RequestOutcome::List(_)
+        | RequestOutcome::Watch(_)
         | RequestOutcome::Log(_)
         | RequestOutcome::Stream(_)
         | RequestOutcome::Proxy(_)

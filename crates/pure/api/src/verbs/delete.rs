@@ -14,7 +14,7 @@ use super::list;
 use crate::call::{ApiCall, ApiWriteFailure, put, remove, with_retries};
 use crate::custom::{ObjectConversion, with_revision_of};
 use crate::kinds::pod;
-use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
+use crate::outcome::{ApiAnswer, ListAnswer, RequestOutcome, WriteInFlight};
 use crate::registry::{AnyObject, FieldError, KindEntry};
 use crate::represent::{ListMeta, ObjectRenderer};
 use crate::request::options::DryRun;
@@ -495,10 +495,8 @@ pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, Ap
         };
         let deleted: Vec<_> = shown.into_iter().filter(is_deleted).collect();
         let list = ObjectRenderer { entry: &entry, form, now }
-            .list(&ListMeta::complete(revision), &deleted);
-        list.map_or_else(ApiAnswer::from, |body| {
-            ApiAnswer::json(StatusCode::OK, body).with_warnings(warnings)
-        })
+            .list(&ListMeta::complete(revision), deleted);
+        list.map_or_else(ApiAnswer::from, |pieces| ListAnswer { pieces, warnings }.into_answer())
     })))
 }
 

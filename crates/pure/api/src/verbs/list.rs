@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::ApiCall;
 use crate::custom::ObjectConversion;
-use crate::outcome::{ApiAnswer, RequestOutcome};
+use crate::outcome::{ApiAnswer, ListAnswer, RequestOutcome};
 use crate::protobuf;
 use crate::registry::ResourceScope;
 use crate::represent::{ListMeta, ObjectRenderer};
@@ -48,7 +48,8 @@ pub(crate) fn list(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     {
         return Ok(ApiAnswer::new(StatusCode::OK, protobuf::MEDIA_TYPE, body).into());
     }
-    Ok(ApiAnswer::json(StatusCode::OK, renderer.list(&meta, &page.objects)?).into())
+    let pieces = renderer.list(&meta, page.objects)?;
+    Ok(RequestOutcome::List(Box::new(ListAnswer { pieces, warnings: Vec::new() })))
 }
 
 /// Everything that is selected, at the newest durable revision.

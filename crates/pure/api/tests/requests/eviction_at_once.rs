@@ -283,7 +283,8 @@ fn evictions_in_the_same_moment_share_what_the_budget_has_left() {
                     assert_eq!(answer.code.as_u16(), 429);
                     refused.fetch_add(1, Ordering::SeqCst);
                 }
-                RequestOutcome::Watch(_)
+                RequestOutcome::List(_)
+                | RequestOutcome::Watch(_)
                 | RequestOutcome::Log(_)
                 | RequestOutcome::Stream(_)
                 | RequestOutcome::Proxy(_)

@@ -60,7 +60,8 @@ fn queued(
         match bench.api.handle(&bench.request(method, target, body)) {
             RequestOutcome::Write(write) => Ok(write),
             RequestOutcome::Answer(answer) => Err(Reply(answer).text()),
-            RequestOutcome::Watch(_)
+            RequestOutcome::List(_)
+            | RequestOutcome::Watch(_)
             | RequestOutcome::Log(_)
             | RequestOutcome::Stream(_)
             | RequestOutcome::Proxy(_)

@@ -185,6 +185,7 @@ impl RecordedStep {
 fn answer(bench: &mut Bench, request: &ApiRequest) -> GivenAnswer {
     match bench.handle(request) {
         RequestOutcome::Answer(answer) => answer.into(),
+        RequestOutcome::List(list) => list.into_answer().into(),
         RequestOutcome::Write(mut write) => {
             bench.committer.commit_pending().unwrap();
             write.try_answer().expect("the commit answers the write").into()

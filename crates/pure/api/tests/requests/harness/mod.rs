@@ -137,6 +137,7 @@ impl Bench {
     pub fn answer(&mut self, request: &ApiRequest) -> ApiAnswer {
         match self.handle(request) {
             RequestOutcome::Answer(answer) => answer,
+            RequestOutcome::List(list) => list.into_answer(),
             RequestOutcome::Write(mut write) => {
                 assert!(write.try_answer().is_none(), "no write is answered before it is durable");
                 let before = self.api.store().revision();
@@ -207,7 +208,8 @@ impl Bench {
         match self.api.handle(&self.request("GET", target, "")) {
             RequestOutcome::Watch(watch) => watch.stream,
             RequestOutcome::Answer(answer) => panic!("{}", Reply(answer).text()),
-            RequestOutcome::Write(_)
+            RequestOutcome::List(_)
+            | RequestOutcome::Write(_)
             | RequestOutcome::Log(_)
             | RequestOutcome::Stream(_)
             | RequestOutcome::Proxy(_)
