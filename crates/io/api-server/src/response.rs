@@ -32,8 +32,7 @@ pub(super) fn respond(answer: ApiAnswer) -> Response<FrontBody> {
 
 /// A list, of which each piece is made when the client has taken the one before.
 pub(super) fn respond_with_list(list: ListAnswer) -> Response<FrontBody> {
-    let ListAnswer { pieces, warnings } = list;
-    let head = ApiAnswer::json(StatusCode::OK, Bytes::new()).with_warnings(warnings);
+    let (head, pieces) = list.into_parts();
     respond(head).map(|_| FrontBody::list(pieces))
 }
 

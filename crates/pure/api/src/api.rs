@@ -536,9 +536,8 @@ fn with_warning(
     let warnings = vec![warning.to_owned()];
     match outcome {
         Ok(RequestOutcome::Answer(answer)) => Ok(answer.with_warnings(warnings).into()),
-        Ok(RequestOutcome::List(mut list)) => {
-            list.warnings.extend(warnings);
-            Ok(RequestOutcome::List(list))
+        Ok(RequestOutcome::List(list)) => {
+            Ok(RequestOutcome::List(Box::new(list.with_warnings(warnings))))
         }
         Ok(RequestOutcome::Write(write)) => {
             Ok(RequestOutcome::Write(write.then(move |answer| answer.with_warnings(warnings))))

@@ -54,7 +54,10 @@ impl RequestOutcome {
     pub(crate) fn in_protobuf(self) -> Self {
         match self {
             Self::Answer(answer) => Self::Answer(answer.in_protobuf()),
-            Self::List(list) => Self::Answer(list.into_answer().in_protobuf()),
+            Self::List(list) if list.head.content_type == JSON => {
+                Self::Answer(list.into_answer().in_protobuf())
+            }
+            Self::List(list) => Self::List(list),
             Self::Write(write) => Self::Write(write.then(ApiAnswer::in_protobuf)),
             Self::Watch(mut watch) => {
                 watch.stream.write_protobuf();
@@ -95,16 +98,33 @@ pub struct ApiAnswer {
 
 /// A list, whose text is made as the client takes it.
 pub struct ListAnswer {
-    /// Its text, in JSON, as it is made.
-    pub pieces: ListPieces,
-    /// For Warning headers.
-    pub warnings: Vec<String>,
+    /// The answer without its body.
+    head: ApiAnswer,
+    pieces: ListPieces,
 }
 
 impl ListAnswer {
+    pub(crate) fn json(pieces: ListPieces) -> Self {
+        Self { head: ApiAnswer::json(StatusCode::OK, Bytes::new()), pieces }
+    }
+
+    pub(crate) fn protobuf(pieces: ListPieces) -> Self {
+        let head = ApiAnswer::new(StatusCode::OK, protobuf::MEDIA_TYPE, Bytes::new());
+        Self { head, pieces }
+    }
+
+    pub(crate) fn with_warnings(self, warnings: Vec<String>) -> Self {
+        Self { head: self.head.with_warnings(warnings), ..self }
+    }
+
+    /// The answer without its body, and that.
+    pub fn into_parts(self) -> (ApiAnswer, ListPieces) {
+        (self.head, self.pieces)
+    }
+
     /// The same with its text made.
     pub fn into_answer(self) -> ApiAnswer {
-        ApiAnswer::json(StatusCode::OK, self.pieces.into_bytes()).with_warnings(self.warnings)
+        ApiAnswer { body: self.pieces.into_bytes(), ..self.head }
     }
 }
 

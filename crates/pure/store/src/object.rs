@@ -22,7 +22,7 @@ pub struct StoredObject {
     pub terms: KnownTerms,
     /// The value in the other encoding that readers ask for. The store does not look into this one
     /// either.
-    pub other_encoding: Memo<Box<[u8]>>,
+    pub other_encoding: Memo<Arc<[u8]>>,
 }
 
 impl StoredObject {

@@ -66,7 +66,7 @@ impl SimServer {
         let RequestOutcome::List(listed) = self.api.handle(&asked) else {
             return (request, None);
         };
-        let listed = listed.pieces.into_bytes();
+        let listed = listed.into_answer().body;
         let first = kinds::list_of(&listed).and_then(|(items, ..)| {
             items.first().and_then(|item| kinds::name_of(item.get().as_bytes()))
         });

@@ -14,7 +14,7 @@ mod write;
 
 pub(crate) use fields::{FieldOccurrence, MessageField, by_name, message_of};
 pub(crate) use read::read;
-pub(crate) use write::{list_item, list_of, object, watch_event};
+pub(crate) use write::{around_items, list_item, object, watch_event};
 
 use wire::WireError;
 

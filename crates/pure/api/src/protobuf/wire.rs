@@ -39,9 +39,14 @@ impl WireWriter {
     }
 
     pub(super) fn bytes(&mut self, number: u64, value: &[u8]) {
-        self.push(number << 3 | 2);
-        self.push(value.len() as u64);
+        self.head(number, value.len());
         self.0.extend_from_slice(value);
+    }
+
+    /// What stands before a value of so many bytes.
+    pub(super) fn head(&mut self, number: u64, bytes: usize) {
+        self.push(number << 3 | 2);
+        self.push(bytes as u64);
     }
 
     /// A message within, which `write` adds. It is written in its place: its length, which stands

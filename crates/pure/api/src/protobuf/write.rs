@@ -58,45 +58,33 @@ pub(crate) fn object(json: &[u8]) -> Result<Vec<u8>, UnwritableError> {
     let ListText { metadata, items, .. } =
         serde_json::from_slice(json).map_err(|_| UnwritableError::Field { message: item })?;
     let metadata = metadata.map_or("{}", RawValue::get);
-    list((&api_version, &kind), metadata.as_bytes(), |writer| {
-        for one in items {
-            writer.nested(fields::LIST_ITEMS, |inner| {
-                write_message(item, one.get().as_bytes(), inner)
-            })?;
-        }
-        Ok(())
-    })
+    let mut of_items = WireWriter::default();
+    for one in items {
+        of_items
+            .nested(fields::LIST_ITEMS, |inner| write_message(item, one.get().as_bytes(), inner))?;
+    }
+    let kind = (&*api_version, &*kind);
+    let (before, after) = around_items(kind, metadata.as_bytes(), of_items.0.len())?;
+    Ok([&before, &*of_items.0, after].concat())
 }
 
-/// A list as a body; `write_items` writes its items.
-fn list(
-    kind: (&str, &str),
-    metadata: &[u8],
-    write_items: impl FnOnce(&mut WireWriter) -> Result<(), UnwritableError>,
-) -> Result<Vec<u8>, UnwritableError> {
-    body(kind, |writer| {
-        writer.nested(RAW, |raw| {
-            raw.nested(fields::LIST_METADATA, |inner| {
-                write_message(fields::LIST_META, metadata, inner)
-            })?;
-            write_items(raw)
-        })
-    })
-}
-
-/// A list of items that are messages already ([`list_item`]).
+/// What stands before the items of a list, which have so many bytes together ([`list_item`]), and
+/// what stands after them.
 ///
 /// # Errors
 /// When the metadata have a field that the table does not know.
-pub(crate) fn list_of<'m>(
+pub(crate) fn around_items(
     kind: (&str, &str),
     metadata: &[u8],
-    items: impl Iterator<Item = &'m [u8]>,
-) -> Result<Vec<u8>, UnwritableError> {
-    list(kind, metadata, |writer| {
-        items.for_each(|item| writer.bytes(fields::LIST_ITEMS, item));
-        Ok(())
-    })
+    items_bytes: usize,
+) -> Result<(Vec<u8>, &'static [u8]), UnwritableError> {
+    let mut of_list = WireWriter::default();
+    of_list
+        .nested(fields::LIST_METADATA, |inner| write_message(fields::LIST_META, metadata, inner))?;
+    let mut before = envelope(kind);
+    before.head(RAW, of_list.0.len() + items_bytes);
+    before.0.extend(of_list.0);
+    Ok((before.0, AFTER_RAW))
 }
 
 /// An item of a list, given as JSON.
@@ -109,29 +97,34 @@ pub(crate) fn list_item(
 ) -> Result<Vec<u8>, UnwritableError> {
     let message = fields::message_of(api_version, kind).ok_or_else(no_object)?;
     let mut writer = WireWriter::default();
-    write_message(message, json, &mut writer)?;
+    writer.nested(fields::LIST_ITEMS, |item| write_message(message, json, item))?;
     Ok(writer.0)
 }
 
 /// What the envelope of a body has, as Go writes it.
 const TYPE_META: u64 = 1;
 const RAW: u64 = 2;
-const CONTENT_ENCODING: u64 = 3;
-const CONTENT_TYPE: u64 = 4;
+/// The encoding of the content and its type, both empty.
+const AFTER_RAW: &[u8] = &[3 << 3 | 2, 0, 4 << 3 | 2, 0];
 
 fn body(
-    (api_version, kind): (&str, &str),
+    kind: (&str, &str),
     write_raw: impl FnOnce(&mut WireWriter) -> Result<(), UnwritableError>,
 ) -> Result<Vec<u8>, UnwritableError> {
+    let mut envelope = envelope(kind);
+    write_raw(&mut envelope)?;
+    envelope.0.extend_from_slice(AFTER_RAW);
+    Ok(envelope.0)
+}
+
+/// The envelope of a body, up to what is in it.
+fn envelope((api_version, kind): (&str, &str)) -> WireWriter {
     let mut type_meta = WireWriter::default();
     type_meta.bytes(1, api_version.as_bytes());
     type_meta.bytes(2, kind.as_bytes());
     let mut envelope = WireWriter(MAGIC.to_vec());
     envelope.bytes(TYPE_META, &type_meta.0);
-    write_raw(&mut envelope)?;
-    envelope.bytes(CONTENT_ENCODING, b"");
-    envelope.bytes(CONTENT_TYPE, b"");
-    Ok(envelope.0)
+    envelope
 }
 
 fn no_object() -> UnwritableError {

@@ -14,7 +14,10 @@ pub struct ListPieces {
     /// What stands before the items; empty once pieces have it.
     head: Bytes,
     items: std::vec::IntoIter<ListItem>,
-    /// What stands after them.
+    /// What stands before the next of them: nothing before the first.
+    before_next: &'static [u8],
+    between: &'static [u8],
+    /// What stands after all.
     end: &'static [u8],
     bytes_left: usize,
 }
@@ -25,14 +28,17 @@ pub(super) enum ListItem {
     Stored(Arc<StoredObject>, usize),
     /// A text made for the list.
     Made(Bytes),
+    /// In protobuf, with what stands before it there.
+    Message(Arc<[u8]>),
 }
 
 impl ListItem {
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         match self {
             Self::Stored(object, 0) => object.value.len(),
             Self::Stored(object, without) => 1 + object.value.len() - without,
             Self::Made(text) => text.len(),
+            Self::Message(message) => message.len(),
         }
     }
 
@@ -44,24 +50,39 @@ impl ListItem {
                 text.extend_from_slice(&object.value[*without..]);
             }
             Self::Made(made) => text.extend_from_slice(made),
+            Self::Message(message) => text.extend_from_slice(message),
         }
     }
 }
 
 impl ListPieces {
-    /// `head` goes up to the first item. It is not empty.
+    /// In JSON. `head` goes up to the first item.
     pub(super) fn of_items(head: Vec<u8>, items: Vec<ListItem>) -> Self {
-        let end = b"]}";
-        let commas = items.len().saturating_sub(1);
+        Self::with(head, items, b",", b"]}")
+    }
+
+    /// In protobuf. `head` goes up to the first item; `end` follows the last one.
+    pub(super) fn of_messages(head: Vec<u8>, items: Vec<ListItem>, end: &'static [u8]) -> Self {
+        Self::with(head, items, b"", end)
+    }
+
+    fn with(
+        head: Vec<u8>,
+        items: Vec<ListItem>,
+        between: &'static [u8],
+        end: &'static [u8],
+    ) -> Self {
         let of_items: usize = items.iter().map(ListItem::len).sum();
-        let bytes_left = head.len() + of_items + commas + end.len();
-        Self { head: head.into(), items: items.into_iter(), end, bytes_left }
+        let of_all_between = between.len() * items.len().saturating_sub(1);
+        let bytes_left = head.len() + of_items + of_all_between + end.len();
+        let (head, items) = (head.into(), items.into_iter());
+        Self { head, items, before_next: b"", between, end, bytes_left }
     }
 
     /// One that was made as a whole.
     pub(super) fn whole(text: Bytes) -> Self {
         let bytes_left = text.len();
-        Self { head: text, items: Vec::new().into_iter(), end: b"", bytes_left }
+        Self { head: text, bytes_left, ..Self::with(Vec::new(), Vec::new(), b"", b"") }
     }
 
     /// How many bytes no piece has had yet.
@@ -79,17 +100,14 @@ impl ListPieces {
             return Some(self.head.split_to(bytes));
         }
         let mut piece = Vec::from(std::mem::take(&mut self.head));
-        let mut is_first = !piece.is_empty();
         piece.reserve(self.bytes_left.min(bytes.saturating_add(ITEM_BYTES)) - piece.len());
         while piece.len() < bytes {
             let Some(item) = self.items.next() else {
                 piece.extend_from_slice(self.end);
                 break;
             };
-            if !is_first {
-                piece.push(b',');
-            }
-            is_first = false;
+            piece.extend_from_slice(self.before_next);
+            self.before_next = self.between;
             item.write(&mut piece);
         }
         self.bytes_left -= piece.len();
@@ -108,23 +126,30 @@ mod tests {
 
     use super::*;
 
-    fn item(text: String) -> ListItem {
-        ListItem::Made(text.into())
+    fn list(texts: &[String], in_protobuf: bool) -> (ListPieces, String) {
+        let bytes = |text: &String| text.clone().into_bytes();
+        if in_protobuf {
+            let items = texts.iter().map(|text| ListItem::Message(bytes(text).into())).collect();
+            let expected = format!("<{}>", texts.concat());
+            (ListPieces::of_messages(b"<".to_vec(), items, b">"), expected)
+        } else {
+            let items = texts.iter().map(|text| ListItem::Made(bytes(text).into())).collect();
+            let expected = format!("[{}]}}", texts.join(","));
+            (ListPieces::of_items(b"[".to_vec(), items), expected)
+        }
     }
 
     proptest! {
         #[test]
         fn pieces_of_any_size_are_the_text_and_its_length_is_known_before(
             texts in prop::collection::vec("[a-z]{0,40}", 0..20),
+            in_protobuf: bool,
             bytes in 1_usize..100,
         ) {
-            let list = || {
-                ListPieces::of_items(b"[".to_vec(), texts.iter().cloned().map(item).collect())
-            };
-            let whole = list().into_bytes();
-            let expected = format!("[{}]}}", texts.join(","));
+            let (whole, expected) = list(&texts, in_protobuf);
+            let whole = whole.into_bytes();
             prop_assert_eq!(&*whole, expected.as_bytes());
-            let (mut list, mut text) = (list(), Vec::new());
+            let (mut list, mut text) = (list(&texts, in_protobuf).0, Vec::new());
             while let Some(piece) = list.next_piece(bytes) {
                 prop_assert!(!piece.is_empty());
                 text.extend_from_slice(&piece);

@@ -144,7 +144,7 @@ impl ObjectRenderer<'_> {
         &self,
         meta: &ListMeta,
         objects: &[Arc<StoredObject>],
-    ) -> Result<Option<Vec<u8>>, ApiError> {
+    ) -> Result<Option<ListPieces>, ApiError> {
         let entry = self.entry;
         let is_whole = self.form == Representation::Objects;
         if !is_whole || protobuf::message_of(&entry.api_version, &entry.kind).is_none() {
@@ -152,29 +152,30 @@ impl ObjectRenderer<'_> {
         }
         let mut items = Vec::with_capacity(objects.len());
         for object in objects {
-            match self.list_item(object)? {
-                Some(item) => items.push(item),
+            match self.message(object)? {
+                Some(message) => items.push(ListItem::Message(message)),
                 None => return Ok(None),
             }
         }
         let kind = (&*entry.api_version, &*entry.list_kind);
-        let items = items.iter().map(|item| &**item);
-        Ok(protobuf::list_of(kind, &self.list_meta(meta)?, items).ok())
+        let bytes = items.iter().map(ListItem::len).sum();
+        let around = protobuf::around_items(kind, &self.list_meta(meta)?, bytes).ok();
+        Ok(around.map(|(head, end)| ListPieces::of_messages(head, items, end)))
     }
 
-    /// An object as a message. It is kept beside the object where all clients are shown what is
-    /// stored; elsewhere it depends on the version of the API.
-    fn list_item<'o>(&self, object: &'o StoredObject) -> Result<Option<Cow<'o, [u8]>>, ApiError> {
+    /// An object as a message in a list. It is kept beside the object where all clients are shown
+    /// what is stored; elsewhere it depends on the version of the API.
+    fn message(&self, object: &StoredObject) -> Result<Option<Arc<[u8]>>, ApiError> {
         let entry = self.entry;
         let kept = entry.shows_stored_text().then_some(&object.other_encoding);
         if let Some(message) = kept.and_then(Memo::get) {
-            return Ok(Some(Cow::Borrowed(message)));
+            return Ok(Some(Arc::clone(message)));
         }
         let kind = (&*entry.api_version, &*entry.kind);
         let made = protobuf::list_item(kind, &shown(entry, &object.value)?).ok();
         Ok(made.map(|message| match kept {
-            Some(memo) => Cow::Borrowed(&**memo.get_or_init(|| message.into())),
-            None => Cow::Owned(message),
+            Some(memo) => Arc::clone(memo.get_or_init(|| message.into())),
+            None => message.into(),
         }))
     }
 

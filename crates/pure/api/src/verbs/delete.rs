@@ -496,7 +496,9 @@ pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, Ap
         let deleted: Vec<_> = shown.into_iter().filter(is_deleted).collect();
         let list = ObjectRenderer { entry: &entry, form, now }
             .list(&ListMeta::complete(revision), deleted);
-        list.map_or_else(ApiAnswer::from, |pieces| ListAnswer { pieces, warnings }.into_answer())
+        list.map_or_else(ApiAnswer::from, |pieces| {
+            ListAnswer::json(pieces).with_warnings(warnings).into_answer()
+        })
     })))
 }
 

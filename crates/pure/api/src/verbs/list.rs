@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::StatusCode;
 use rekindle_store::{ObjectKey, RangeQuery, Revision, StoreError, StoredObject};
 use serde::{Deserialize, Serialize};
 
 use crate::call::ApiCall;
 use crate::custom::ObjectConversion;
-use crate::outcome::{ApiAnswer, ListAnswer, RequestOutcome};
-use crate::protobuf;
+use crate::outcome::{ListAnswer, RequestOutcome};
 use crate::registry::ResourceScope;
 use crate::represent::{ListMeta, ObjectRenderer};
 use crate::request::accept::preferred_encoding;
@@ -44,12 +42,12 @@ pub(crate) fn list(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
         meta.remaining_item_count = page.remaining;
     }
     if preferred_encoding(&call.request.accept) == AnswerEncoding::Protobuf
-        && let Some(body) = renderer.protobuf_list(&meta, &page.objects)?
+        && let Some(pieces) = renderer.protobuf_list(&meta, &page.objects)?
     {
-        return Ok(ApiAnswer::new(StatusCode::OK, protobuf::MEDIA_TYPE, body).into());
+        return Ok(RequestOutcome::List(Box::new(ListAnswer::protobuf(pieces))));
     }
     let pieces = renderer.list(&meta, page.objects)?;
-    Ok(RequestOutcome::List(Box::new(ListAnswer { pieces, warnings: Vec::new() })))
+    Ok(RequestOutcome::List(Box::new(ListAnswer::json(pieces))))
 }
 
 /// Everything that is selected, at the newest durable revision.
