@@ -52,7 +52,7 @@ pub async fn measure(
     let cluster_ip = service.spec.and_then(|spec| spec.cluster_ip).context("its address")?;
     let frontend = SocketAddr::new(cluster_ip.parse::<IpAddr>()?, 80);
     measure_delays(report, &slices, frontend, servers[0]).await?;
-    measure_flaps(report, &slices, &cluster_ip, servers).await
+    measure_flaps(report, &slices, frontend, servers).await
 }
 
 async fn measure_delays(
@@ -80,13 +80,12 @@ async fn measure_delays(
 async fn measure_flaps(
     report: &mut Report,
     slices: &Api<EndpointSlice>,
-    cluster_ip: &str,
+    frontend: SocketAddr,
     servers: [&str; 2],
 ) -> anyhow::Result<()> {
     write_endpoints(slices, &servers).await?;
-    let frontend = SocketAddr::new(cluster_ip.parse::<IpAddr>()?, 80);
     time_until(frontend, Connects::Yes)?;
-    let load = Load::start(cluster_ip, 80);
+    let load = Load::start(&frontend.ip().to_string(), frontend.port());
     let (begun, mut writes) = (Instant::now(), 0_u32);
     while begun.elapsed() < FLAPS_FOR {
         write_endpoints(slices, &servers[1..]).await?;

@@ -23,35 +23,50 @@ pub struct ListPieces {
 }
 
 /// One item.
-pub(super) enum ListItem {
-    /// As it is stored, without so many bytes at its head: items of a list say less there.
-    Stored(Arc<StoredObject>, usize),
-    /// A text made for the list.
+pub(super) struct ListItem {
+    text: ItemText,
+    /// How many bytes of its text the list leaves out: those after the opening brace of its head.
+    left_out: usize,
+}
+
+/// What an item is made of.
+pub(super) enum ItemText {
+    /// As it is stored.
+    Stored(Arc<StoredObject>),
+    /// Made for the list.
     Made(Bytes),
     /// In protobuf, with what stands before it there.
     Message(Arc<[u8]>),
 }
 
-impl ListItem {
-    pub(super) fn len(&self) -> usize {
+impl ItemText {
+    fn bytes(&self) -> &[u8] {
         match self {
-            Self::Stored(object, 0) => object.value.len(),
-            Self::Stored(object, without) => 1 + object.value.len() - without,
-            Self::Made(text) => text.len(),
-            Self::Message(message) => message.len(),
+            Self::Stored(object) => &object.value,
+            Self::Made(text) => text,
+            Self::Message(message) => message,
         }
     }
+}
 
-    fn write(&self, text: &mut Vec<u8>) {
-        match self {
-            Self::Stored(object, 0) => text.extend_from_slice(&object.value),
-            Self::Stored(object, without) => {
-                text.push(b'{');
-                text.extend_from_slice(&object.value[*without..]);
-            }
-            Self::Made(made) => text.extend_from_slice(made),
-            Self::Message(message) => text.extend_from_slice(message),
-        }
+impl ListItem {
+    /// `head`: what its text may begin with and items do not say, with the brace before it; empty
+    /// when an item says all.
+    pub(super) fn new(text: ItemText, head: &str) -> Self {
+        let begins_so = text.bytes().starts_with(head.as_bytes());
+        let left_out = if begins_so { head.len().saturating_sub(1) } else { 0 };
+        Self { text, left_out }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.text.bytes().len() - self.left_out
+    }
+
+    fn write(&self, to: &mut Vec<u8>) {
+        let text = self.text.bytes();
+        let (brace, rest) = text.split_at(text.len().min(1));
+        to.extend_from_slice(brace);
+        to.extend_from_slice(&rest[self.left_out..]);
     }
 }
 
@@ -129,11 +144,13 @@ mod tests {
     fn list(texts: &[String], in_protobuf: bool) -> (ListPieces, String) {
         let bytes = |text: &String| text.clone().into_bytes();
         if in_protobuf {
-            let items = texts.iter().map(|text| ListItem::Message(bytes(text).into())).collect();
+            let item = |text| ListItem::new(ItemText::Message(bytes(text).into()), "");
+            let items = texts.iter().map(item).collect();
             let expected = format!("<{}>", texts.concat());
             (ListPieces::of_messages(b"<".to_vec(), items, b">"), expected)
         } else {
-            let items = texts.iter().map(|text| ListItem::Made(bytes(text).into())).collect();
+            let item = |text| ListItem::new(ItemText::Made(bytes(text).into()), "");
+            let items = texts.iter().map(item).collect();
             let expected = format!("[{}]}}", texts.join(","));
             (ListPieces::of_items(b"[".to_vec(), items), expected)
         }

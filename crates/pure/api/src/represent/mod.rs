@@ -4,8 +4,8 @@
 mod list_pieces;
 mod table;
 
-use list_pieces::ListItem;
 pub use list_pieces::ListPieces;
+use list_pieces::{ItemText, ListItem};
 use table::TableColumns;
 
 use std::borrow::Cow;
@@ -110,32 +110,29 @@ impl ObjectRenderer<'_> {
         let mut head = head.into_bytes();
         head.extend_from_slice(&self.list_meta(meta)?);
         head.extend_from_slice(b",\"items\":[");
-        let without = head_of_object(self.entry);
-        let item = |object| self.item(object, &without);
+        let head_of_object = head_of_object(self.entry);
+        let item = |object| self.item(object, &head_of_object);
         let items: Result<Vec<ListItem>, ApiError> = objects.into_iter().map(item).collect();
         Ok(ListPieces::of_items(head, items?))
     }
 
-    /// An object as an item of a list. `without`: what it does not say there.
-    fn item(&self, object: Arc<StoredObject>, without: &str) -> Result<ListItem, ApiError> {
-        match self.form {
+    /// An object as an item of a list, without this head of it.
+    fn item(&self, object: Arc<StoredObject>, head: &str) -> Result<ListItem, ApiError> {
+        let (text, head) = match self.form {
             Representation::Metadata(_, version) => {
-                Ok(ListItem::Made(metadata_only(self.entry, &object.value, version)?.into()))
-            }
-            Representation::Objects | Representation::Table(..)
-                if self.entry.shows_stored_text() =>
-            {
-                let begins_so = object.value.starts_with(without.as_bytes());
-                Ok(ListItem::Stored(object, if begins_so { without.len() } else { 0 }))
+                let made = metadata_only(self.entry, &object.value, version)?;
+                (ItemText::Made(made.into()), "")
             }
             Representation::Objects | Representation::Table(..) => {
-                let text = shown(self.entry, &object.value)?;
-                Ok(ListItem::Made(match text.strip_prefix(without.as_bytes()) {
-                    Some(rest) if !without.is_empty() => [b"{", rest].concat().into(),
-                    Some(_) | None => text,
-                }))
+                let text = if self.entry.shows_stored_text() {
+                    ItemText::Stored(object)
+                } else {
+                    ItemText::Made(shown(self.entry, &object.value)?)
+                };
+                (text, head)
             }
-        }
+        };
+        Ok(ListItem::new(text, head))
     }
 
     /// A list of whole objects in protobuf. None for kinds that have no such form, and when a field
@@ -153,7 +150,7 @@ impl ObjectRenderer<'_> {
         let mut items = Vec::with_capacity(objects.len());
         for object in objects {
             match self.message(object)? {
-                Some(message) => items.push(ListItem::Message(message)),
+                Some(message) => items.push(ListItem::new(ItemText::Message(message), "")),
                 None => return Ok(None),
             }
         }
