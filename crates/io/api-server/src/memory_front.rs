@@ -12,7 +12,8 @@ use crate::{Front, FrontParts, NoLogs, OsEntropy, SystemClock};
 
 /// A front with no objects. A thread commits its writes, as in the engine.
 pub(crate) fn front_in_memory(clock: &SystemClock, authorizer: AuthorizationMode) -> Front {
-    let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
+    let opened = Store::open(MemoryDisk::new(), StoreLimits::default());
+    let (store, committer) = opened.expect("a disk in memory is empty");
     std::thread::spawn(move || committer.run());
     let parts = ApiParts {
         registry: kinds::all(),
@@ -21,6 +22,7 @@ pub(crate) fn front_in_memory(clock: &SystemClock, authorizer: AuthorizationMode
         authorizer,
         ca_bundle: String::new(),
     };
-    let api = Api::with_tokens(parts, TokenKey::ephemeral().unwrap());
+    let api =
+        Api::with_tokens(parts, TokenKey::ephemeral().expect("the system has random numbers"));
     Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) })
 }
