@@ -13,6 +13,8 @@ pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The label of a node that says in which zone it is. Source: the same.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
+/// The label of a node that says in which region it is.
+pub const REGION: &str = "topology.kubernetes.io/region";
 
 /// The label of an EndpointSlice that names its Service. Source: the same.
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";

@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::held::HeldPod;
-use rekindle_types::labels::Labels;
+use rekindle_types::labels::{Labels, ZONE};
 
 use crate::{
     ClusterView, ControllerKey, NamespacedName, ObjectChange, ResourceKind, ViewObject, owners,
@@ -37,8 +37,6 @@ pub(crate) use slices::{is_of_service, reconcile as reconcile_slices};
 
 /// The label that makes a Service, and what is made for it, headless.
 const HEADLESS: &str = "service.kubernetes.io/headless";
-/// The label of a node that says in which zone it is.
-const ZONE: &str = "topology.kubernetes.io/zone";
 /// The annotation of a lock of leader election. Such locks were Endpoints once.
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 

@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions};
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::{
+    Endpoint, EndpointConditions, EndpointHints, ForNode, ForZone,
+};
 use rekindle_types::held::HeldPod;
 
 use super::wanted;
@@ -19,6 +22,26 @@ pub(super) struct PodEndpoint<'a> {
     pub(super) hostname: Option<&'a str>,
     pub(super) node: Option<&'a str>,
     pub(super) zone: Option<&'a str>,
+    pub(super) nearness: Option<Nearness>,
+}
+
+/// Which clients an endpoint is rather for than for others (`trafficDistribution`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Nearness {
+    Zone,
+    /// Those of its node; where a node has none, of its zone.
+    Node,
+}
+
+impl Nearness {
+    pub(super) fn of(service: &Service) -> Option<Self> {
+        match service.spec.as_ref()?.traffic_distribution.as_deref()? {
+            "PreferSameZone" | "PreferClose" => Some(Self::Zone),
+            "PreferSameNode" => Some(Self::Node),
+            // the API refuses others
+            _ => None,
+        }
+    }
 }
 
 impl PodEndpoint<'_> {
@@ -32,8 +55,18 @@ impl PodEndpoint<'_> {
             target_ref: Some(wanted::reference(self.pod)),
             zone: self.zone.map(str::to_owned),
             deprecated_topology: None,
-            hints: None,
+            hints: self.hints(),
         }
+    }
+
+    /// Only those that are ready have some, for the place where they are.
+    fn hints(&self) -> Option<EndpointHints> {
+        let nearness = self.nearness.filter(|_| self.ready)?;
+        let for_zones = self.zone.map(|zone| vec![ForZone { name: zone.to_owned() }]);
+        let node = self.node.filter(|_| nearness == Nearness::Node);
+        let for_nodes = node.map(|node| vec![ForNode { name: node.to_owned() }]);
+        let has_some = for_zones.is_some() || for_nodes.is_some();
+        has_some.then_some(EndpointHints { for_nodes, for_zones })
     }
 
     /// True when the endpoint is that already.
@@ -54,7 +87,7 @@ impl PodEndpoint<'_> {
                 == (self.hostname, self.node, self.zone)
             && target_ref.as_ref().is_some_and(|known| wanted::is_reference(known, self.pod))
             && deprecated_topology.is_none()
-            && hints.is_none()
+            && *hints == self.hints()
     }
 
     const fn conditions(&self) -> EndpointConditions {
@@ -93,6 +126,7 @@ mod tests {
             hostname: Some("a"),
             node: Some("node-1"),
             zone: Some("east"),
+            nearness: None,
         };
         let made = shown.endpoint();
         assert!(are(&[shown], std::slice::from_ref(&made)));
@@ -122,6 +156,10 @@ mod tests {
         }
         let hinted = json!({"addresses": [], "hints": {"forZones": []}, "deprecatedTopology": {"rack": "1"}});
         let hinted: Endpoint = serde_json::from_value(hinted).unwrap();
+        let near = PodEndpoint { ready: true, nearness: Some(Nearness::Node), ..shown };
+        assert!(are(&[near], &[near.endpoint()]));
+        let further = PodEndpoint { nearness: Some(Nearness::Zone), ..near };
+        assert!(!are(&[further], &[near.endpoint()]) && !are(&[near], &[further.endpoint()]));
         for other in [
             Endpoint { hints: hinted.hints, ..made.clone() },
             Endpoint { deprecated_topology: hinted.deprecated_topology, ..made.clone() },

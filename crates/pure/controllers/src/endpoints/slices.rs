@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::IpFamily;
 use rekindle_types::labels::{Labels, SERVICE_NAME, SLICE_CONTROLLER, SLICE_MANAGED_BY};
 
-use super::shown::{self, PodEndpoint};
+use super::shown::{self, Nearness, PodEndpoint};
 use super::wanted::{self, BackendPod, BackendPort};
 use super::{hostname, is_ours, mirrored, zone};
 use crate::plan::{DependentPolicy, PlannedWrite, WriteOperation};
@@ -250,6 +250,7 @@ impl<'a> SliceSync<'a> {
             hostname: hostname(pod, self.service),
             node,
             zone: node.and_then(|node| self.view.node(node)).and_then(|node| zone(node)),
+            nearness: Nearness::of(self.service),
         }
     }
 }

@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Node, Taint};
+use rekindle_types::labels::{REGION, ZONE};
 use rekindle_types::taints::{self, NO_EXECUTE, NOT_READY, UNREACHABLE};
 use rekindle_types::{Tick, nodes};
 
@@ -24,8 +25,6 @@ use crate::{ClusterView, ViewObject};
 pub(super) const KEYS: [&str; 2] = [NOT_READY, UNREACHABLE];
 /// So many nodes of a zone may be down together without it being called disrupted.
 const ALWAYS_NORMAL: usize = 2;
-const REGION: &str = "topology.kubernetes.io/region";
-const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// What is to become of a node's taint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

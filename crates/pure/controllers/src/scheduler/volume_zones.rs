@@ -3,6 +3,8 @@
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume};
 
+use rekindle_types::labels::{REGION, ZONE};
+
 use super::affinity::label;
 
 /// Labels of a volume, and what a node may be labelled with instead.
@@ -12,8 +14,6 @@ const LABELS: [(&str, &str); 4] = [
     (ZONE, ZONE),
     (REGION, REGION),
 ];
-const ZONE: &str = "topology.kubernetes.io/zone";
-const REGION: &str = "topology.kubernetes.io/region";
 /// Between the zones of a volume that is in several.
 const DELIMITER: &str = "__";
 

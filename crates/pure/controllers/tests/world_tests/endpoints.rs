@@ -133,6 +133,44 @@ fn a_service_leads_to_its_pods_as_they_are() {
     world.assert_view_is_true();
 }
 
+#[test]
+fn ready_endpoints_are_hinted_for_their_zone_or_node_where_the_service_says_so() {
+    let mut world = World::with_node();
+    let zone = |world: &mut World, labels| {
+        let node = id(ResourceKind::Node, "node-1");
+        world.api.change(&node, |node| node["metadata"]["labels"] = labels);
+        world.settle();
+    };
+    let says = |world: &mut World, distribution: &str| {
+        let service = id(ResourceKind::Service, "web");
+        world.api.change(&service, |it| it["spec"]["trafficDistribution"] = json!(distribution));
+        world.settle();
+    };
+    let hints = |world: &World| -> Vec<Value> {
+        let endpoints = slices(world)[0].endpoints.clone().unwrap_or_default();
+        endpoints.iter().map(|endpoint| json!(endpoint.hints)).collect()
+    };
+    world.create(service(json!({})));
+    running(&mut world, "a", "10.0.0.1", 8080);
+    running(&mut world, "b", "10.0.0.2", 8080);
+    world.set_ready(&id(ResourceKind::Pod, "b"), "False");
+    zone(&mut world, json!({"topology.kubernetes.io/zone": "east"}));
+    assert_eq!(hints(&world), [Value::Null, Value::Null]);
+    let east = json!({"forZones": [{"name": "east"}]});
+    for distribution in ["PreferSameZone", "PreferClose"] {
+        says(&mut world, distribution);
+        assert_eq!(hints(&world), [east.clone(), Value::Null], "{distribution}");
+    }
+    says(&mut world, "PreferSameNode");
+    let node = json!({"forZones": [{"name": "east"}], "forNodes": [{"name": "node-1"}]});
+    assert_eq!(hints(&world), [node, Value::Null]);
+    zone(&mut world, json!({}));
+    assert_eq!(hints(&world), [json!({"forNodes": [{"name": "node-1"}]}), Value::Null]);
+    says(&mut world, "PreferSameZone");
+    assert_eq!(hints(&world), [Value::Null, Value::Null], "its node is in no zone");
+    world.assert_view_is_true();
+}
+
 /// As upstream's controller: what bears the name of a Service and is not its own leads nobody
 /// anywhere.
 #[test]
