@@ -29,10 +29,14 @@ fn service(number: u32, endpoints: u16) -> RuleElements {
     };
     let of_endpoint = |index| {
         let endpoint = endpoint(index);
-        [RuleElement::Endpoint(frontend, index, endpoint), RuleElement::Hairpin(endpoint.ip())]
+        [
+            RuleElement::Endpoint(frontend.into(), index, endpoint),
+            RuleElement::Hairpin(endpoint.ip()),
+        ]
     };
     let count = NonZeroU16::new(endpoints).expect("more than none");
-    let pick = RuleElement::Pick(frontend, EndpointPick { endpoints: count, sticky_s: None });
+    let pick =
+        RuleElement::Pick(frontend.into(), EndpointPick { endpoints: count, sticky_s: None });
     (0..endpoints).flat_map(of_endpoint).chain([pick]).collect()
 }
 

@@ -6,6 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use rekindle_types::IpFamily;
 use serde::{Deserialize, Serialize};
 
+use crate::rules::SourceRange;
+
 /// A protocol that has ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TransportProtocol {
@@ -99,6 +101,40 @@ impl Frontend {
             && self.family() == other.family()
             && self.port == other.port
             && (self.address == other.address || is_anywhere)
+    }
+}
+
+/// A frontend as clients of one place see it: those on a node may be led to other endpoints than
+/// all others (`internalTrafficPolicy: Local`, `trafficDistribution`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClientView {
+    /// What they ask for.
+    pub frontend: Frontend,
+    /// Where they are.
+    pub clients: Clients,
+}
+
+/// Where clients are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Clients {
+    /// Anywhere that is no range of its own.
+    All,
+    /// In the range of a node's pods.
+    Within(SourceRange),
+}
+
+impl From<Frontend> for ClientView {
+    fn from(frontend: Frontend) -> Self {
+        Self { frontend, clients: Clients::All }
+    }
+}
+
+impl fmt::Display for ClientView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.clients {
+            Clients::All => self.frontend.fmt(f),
+            Clients::Within(range) => write!(f, "{} of {range}", self.frontend),
+        }
     }
 }
 

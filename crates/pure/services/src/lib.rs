@@ -8,7 +8,7 @@ mod router;
 mod rules;
 mod service_ranges;
 
-pub use frontend::{Frontend, HostPort, TransportProtocol};
+pub use frontend::{ClientView, Clients, Frontend, HostPort, TransportProtocol};
 pub use router::{
     ContestedPort, HealthCheck, ServiceIdentity, ServiceRouter, WithdrawalCause, host_ports_in,
 };

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 
-use k8s_openapi::api::core::v1::{Service, ServiceSpec};
-use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
+use k8s_openapi::api::core::v1::{Node, Service, ServiceSpec};
+use k8s_openapi::api::discovery::v1::{self as discovery, Endpoint, EndpointSlice};
 use rekindle_types::connection_hold::ConnectionHold;
 use rekindle_types::{
     IpFamily, IpStack, NamespacedName, PodUid, labels as well_known, load_balancer,
@@ -53,10 +53,37 @@ pub(crate) struct RoutedFrontend {
     pub(crate) policy: TrafficPolicy,
     /// Whether only some sources may connect.
     pub(crate) guard: SourceGuard,
-    /// Whether the port has to be opened on the machine first.
-    pub(crate) opening: PortOpening,
-    /// The field of the Service that its address or port comes from.
-    pub(crate) field: &'static str,
+    pub(crate) origin: FrontendOrigin,
+}
+
+/// What of a Service a frontend's address or port comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FrontendOrigin {
+    ClusterIp,
+    ExternalIp,
+    NodePort,
+    /// Its port, at the node's addresses: the engine is its load balancer.
+    BalancedPort,
+    /// An address that a load balancer outside has given it.
+    BalancerIp,
+}
+
+impl FrontendOrigin {
+    pub(crate) const fn field(self) -> &'static str {
+        match self {
+            Self::ClusterIp => "spec.clusterIPs",
+            Self::ExternalIp => "spec.externalIPs",
+            Self::NodePort => "spec.ports[*].nodePort",
+            Self::BalancedPort => "spec.ports[*].port",
+            Self::BalancerIp => "status.loadBalancer.ingress[*].ip",
+        }
+    }
+
+    /// Whether the port has to be opened on the machine first: any process may have it. The range
+    /// of node ports is the engine's own, and so are cluster IPs.
+    pub(crate) const fn needs_opening(self) -> bool {
+        matches!(self, Self::BalancedPort)
+    }
 }
 
 /// Which sources may connect to a frontend: `loadBalancerSourceRanges` concern the addresses of
@@ -67,15 +94,6 @@ pub(crate) enum SourceGuard {
     Open,
     /// Those that the Service names.
     Sources,
-}
-
-/// Whether a port of the machine has to be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PortOpening {
-    /// The range of node ports is the engine's own, and so are cluster IPs.
-    NotNeeded,
-    /// Any process of the machine may have it.
-    Needed,
 }
 
 impl RoutedService {
@@ -108,41 +126,44 @@ impl RoutedService {
             let Some(protocol) = TransportProtocol::parse(port.protocol.as_deref()) else {
                 continue;
             };
-            let mut add = |address: IpAddr, number: i32, policy, guard, opening, field| {
-                if let Some(port_number) = u16::try_from(number).ok().filter(|port| *port > 0) {
-                    let frontend = Frontend { address, protocol, port: port_number };
-                    let port_name = port.name.clone().unwrap_or_default();
-                    let routed =
-                        RoutedFrontend { frontend, port_name, policy, guard, opening, field };
-                    frontends.push(routed);
-                }
+            let mut add = |address: IpAddr, number: i32, origin| {
+                let Some(number) = u16::try_from(number).ok().filter(|port| *port > 0) else {
+                    return;
+                };
+                let (policy, guard) = match origin {
+                    FrontendOrigin::ClusterIp => (internal, SourceGuard::Open),
+                    FrontendOrigin::ExternalIp | FrontendOrigin::NodePort => {
+                        (external, SourceGuard::Open)
+                    }
+                    FrontendOrigin::BalancedPort | FrontendOrigin::BalancerIp => (external, guard),
+                };
+                let frontend = Frontend { address, protocol, port: number };
+                let port_name = port.name.clone().unwrap_or_default();
+                frontends.push(RoutedFrontend { frontend, port_name, policy, guard, origin });
             };
-            let (open, ready) = (SourceGuard::Open, PortOpening::NotNeeded);
             for address in &cluster_ips {
-                add(*address, port.port, internal, open, ready, "spec.clusterIPs");
+                add(*address, port.port, FrontendOrigin::ClusterIp);
             }
             for address in spec.external_ips.iter().flatten().filter_map(|text| served(text, stack))
             {
-                add(address, port.port, external, open, ready, "spec.externalIPs");
+                add(address, port.port, FrontendOrigin::ExternalIp);
             }
             let of_node = || families.iter().map(|family| family.unspecified());
             if let Some(number) = port.node_port.filter(|_| has_node_ports) {
                 for node in of_node() {
-                    add(node, number, external, open, ready, "spec.ports[*].nodePort");
+                    add(node, number, FrontendOrigin::NodePort);
                 }
             }
             match is_served_here {
                 true if balancer_ips(service).next().is_some() => {
-                    let field = "spec.ports[*].port";
                     for node in of_node() {
-                        add(node, port.port, external, guard, PortOpening::Needed, field);
+                        add(node, port.port, FrontendOrigin::BalancedPort);
                     }
                 }
                 true => {}
                 false => {
                     for address in balancer_ips(service).filter_map(|text| served(text, stack)) {
-                        let field = "status.loadBalancer.ingress[*].ip";
-                        add(address, port.port, external, guard, ready, field);
+                        add(address, port.port, FrontendOrigin::BalancerIp);
                     }
                 }
             }
@@ -265,8 +286,18 @@ pub(crate) struct RoutedEndpoint {
     /// The pod that answers there.
     pub(crate) pod: Option<PodUid>,
     pub(crate) use_: EndpointUse,
-    /// Whether a node of this engine has it. All of them are this machine.
-    pub(crate) is_on_node: bool,
+    /// The node of this engine that has it.
+    pub(crate) node: Option<String>,
+    pub(crate) zone: Option<String>,
+    pub(crate) hints: EndpointHints,
+}
+
+/// For which clients an endpoint is meant, where all endpoints of its Service say so (API
+/// reference, `EndpointHints`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EndpointHints {
+    pub(crate) nodes: Vec<String>,
+    pub(crate) zones: Vec<String>,
 }
 
 /// Whether new connections may go to an endpoint, after the conditions of a slice.
@@ -320,6 +351,33 @@ impl RoutedEndpoint {
         let target = endpoint.target_ref.as_ref();
         let pod = target.filter(|target| target.kind.as_deref() == Some("Pod"));
         let pod = pod.and_then(|target| target.uid.clone()).map(PodUid);
-        Some(Self { address, pod, use_, is_on_node: endpoint.node_name.is_some() })
+        let hints = endpoint.hints.as_ref().map(EndpointHints::new).unwrap_or_default();
+        let (node, zone) = (endpoint.node_name.clone(), endpoint.zone.clone());
+        Some(Self { address, pod, use_, node, zone, hints })
+    }
+}
+
+impl EndpointHints {
+    fn new(hints: &discovery::EndpointHints) -> Self {
+        let nodes = hints.for_nodes.iter().flatten().map(|node| node.name.clone());
+        let zones = hints.for_zones.iter().flatten().map(|zone| zone.name.clone());
+        Self { nodes: nodes.collect(), zones: zones.collect() }
+    }
+}
+
+/// A node of the engine: its pods are clients that are led to endpoints near them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RoutedNode {
+    pub(crate) zone: Option<String>,
+    /// Where its pods' addresses come from.
+    pub(crate) pods: Vec<SourceRange>,
+}
+
+impl RoutedNode {
+    pub(crate) fn new(node: &Node) -> Self {
+        let zone = node.metadata.labels.as_ref().and_then(|labels| labels.get(well_known::ZONE));
+        let ranges = node.spec.as_ref().and_then(|spec| spec.pod_cidrs.as_ref());
+        let pods = ranges.into_iter().flatten().filter_map(|text| SourceRange::parse(text));
+        Self { zone: zone.filter(|zone| !zone.is_empty()).cloned(), pods: pods.collect() }
     }
 }

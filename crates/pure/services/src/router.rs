@@ -3,18 +3,19 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
-use std::num::NonZeroU16;
 
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use rekindle_types::{IpFamily, IpStack, NamespacedName, PodUid, TickDuration};
 use serde::{Deserialize, Serialize};
 
 use self::left_out::LeftOutElements;
-use self::served_frontend::{ServedFrontend, hold_begins};
-use crate::frontend::{Frontend, TransportProtocol};
-use crate::routed::{PortOpening, RoutedFrontend, RoutedService, RoutedSlice, SourceGuard};
-use crate::rules::{EndpointPick, Refusal, RuleChanges, RuleElement, RuleElements};
+use self::served_frontend::{Route, ServedFrontend};
+use crate::frontend::{ClientView, Clients, Frontend, TransportProtocol};
+use crate::routed::{
+    FrontendOrigin, RoutedFrontend, RoutedNode, RoutedService, RoutedSlice, SourceGuard,
+};
+use crate::rules::{RuleChanges, RuleElement, RuleElements, SourceRange};
 
 mod endpoints;
 mod health_checks;
@@ -57,6 +58,10 @@ pub struct ServiceRouter {
     stack: IpStack,
     services: BTreeMap<NamespacedName, RoutedService>,
     slices: BTreeMap<NamespacedName, RoutedSlice>,
+    /// The engine's nodes, by name.
+    nodes: BTreeMap<String, RoutedNode>,
+    /// Where the pods of each are. Of nodes whose ranges meet the first one by name has it.
+    node_of: BTreeMap<SourceRange, String>,
     /// Names of slices, by their Service.
     slices_of: BTreeMap<NamespacedName, BTreeSet<String>>,
     /// Services with an endpoint that is this pod.
@@ -72,7 +77,7 @@ pub struct ServiceRouter {
     open_ports: BTreeSet<Frontend>,
     /// Services with a health check port.
     checked: BTreeSet<NamespacedName>,
-    /// How many frontends lead to an address.
+    /// How often frontends lead to an address.
     leading_to: BTreeMap<IpAddr, usize>,
     /// Ports of the machine that lead to one pod each. No Service has them.
     host_ports: BTreeMap<Frontend, SocketAddr>,
@@ -132,13 +137,13 @@ impl ServiceRouter {
                 self.claims.remove(&old.frontend);
             }
             frontends.insert(old.frontend);
-            if old.opening == PortOpening::Needed {
+            if old.origin.needs_opening() {
                 decrement(&mut self.wanted_ports, &old.frontend);
             }
         }
         if let Some(routed) = routed {
             for new in &routed.frontends {
-                if new.opening == PortOpening::Needed {
+                if new.origin.needs_opening() {
                     *self.wanted_ports.entry(new.frontend).or_default() += 1;
                 }
                 self.claims.entry(new.frontend).or_default().insert(key.clone());
@@ -181,6 +186,37 @@ impl ServiceRouter {
             }
         }
         self.update_services(services)
+    }
+
+    /// A node is as given, or gone. Nodes have no namespace.
+    pub fn set_node(&mut self, key: NamespacedName, node: Option<&Node>) -> RuleChanges {
+        let routed = node.map(RoutedNode::new);
+        if self.nodes.get(&key.name) == routed.as_ref() {
+            return RuleChanges::default();
+        }
+        match routed {
+            Some(routed) => drop(self.nodes.insert(key.name, routed)),
+            None => drop(self.nodes.remove(&key.name)),
+        }
+        self.node_of.clear();
+        for (name, node) in &self.nodes {
+            for range in &node.pods {
+                if !self.node_of.keys().any(|taken| taken.overlaps(range)) {
+                    self.node_of.insert(*range, name.clone());
+                }
+            }
+        }
+        self.update_services(self.services.keys().cloned().collect())
+    }
+
+    /// The nodes are these, and no others.
+    pub fn set_nodes(&mut self, listed: &BTreeMap<NamespacedName, Node>) -> RuleChanges {
+        let known = self.nodes.keys().map(|name| NamespacedName::new("", name.as_str()));
+        let keys = known.chain(listed.keys().cloned());
+        self.change_all(keys.collect(), |router, key| {
+            let node = listed.get(&key);
+            router.set_node(key, node);
+        })
     }
 
     /// The Services are these, and no others.
@@ -269,19 +305,31 @@ impl ServiceRouter {
         }
     }
 
-    /// For how long new connections to this frontend wait from the moment on when they begin to;
+    /// For how long new connections of these clients wait from the moment on when they begin to;
     /// `None` if they do not wait now. Then [`end_hold`](Self::end_hold).
-    pub fn hold(&self, frontend: Frontend) -> Option<TickDuration> {
-        self.served.get(&frontend).filter(|served| served.holds(frontend))?;
+    pub fn hold(&self, view: impl Into<ClientView>) -> Option<TickDuration> {
+        let ClientView { frontend, clients } = view.into();
+        self.served.get(&frontend)?.route(clients).filter(|route| route.holds())?;
         let (_, service) = self.owner(frontend)?;
         Some(service.hold.time())
     }
 
-    /// New connections to this frontend have waited long enough.
-    pub fn end_hold(&mut self, frontend: Frontend) -> RuleChanges {
-        let held = RuleElement::Held(frontend);
-        let Some(served) = self.served.get_mut(&frontend) else { return RuleChanges::default() };
-        let ended: Vec<_> = served.others.extract_if(.., |element| *element == held).collect();
+    /// Whether a new connection from this client waits.
+    pub fn waits(&self, frontend: Frontend, client: IpAddr) -> bool {
+        let served = self.served.get(&frontend).into_iter();
+        let mut ranges = served.flat_map(|served| served.by_client.keys());
+        let range = ranges.find(|range| range.contains(client));
+        let clients = range.map_or(Clients::All, |range| Clients::Within(*range));
+        self.hold(ClientView { frontend, clients }).is_some()
+    }
+
+    /// New connections of these clients have waited long enough.
+    pub fn end_hold(&mut self, view: impl Into<ClientView>) -> RuleChanges {
+        let view = view.into();
+        let (ClientView { frontend, clients }, held) = (view, RuleElement::Held(view));
+        let route = self.served.get_mut(&frontend).and_then(|served| served.route_mut(clients));
+        let Some(route) = route else { return RuleChanges::default() };
+        let ended: Vec<_> = route.others.extract_if(.., |element| *element == held).collect();
         let mut changes = self.update([frontend].into());
         changes.removed.extend(ended);
         changes
@@ -333,10 +381,10 @@ impl ServiceRouter {
             let new = self.left_out.pass(frontend, new);
             before.extend(old.elements(frontend));
             after.extend(new.elements(frontend));
-            for address in old.numbered.iter().chain(&new.numbered).map(SocketAddr::ip) {
+            for address in old.addresses().chain(new.addresses()) {
                 touched.entry(address).or_insert_with(|| self.has_hairpin(address));
             }
-            self.count(&old.numbered, &new.numbered);
+            self.count(&old, &new);
             if new != ServedFrontend::default() {
                 self.served.insert(frontend, new);
             }
@@ -352,12 +400,12 @@ impl ServiceRouter {
         RuleChanges::between(&before, &after)
     }
 
-    /// A frontend led to the old ones, and leads to the new ones.
-    fn count(&mut self, old: &[SocketAddr], new: &[SocketAddr]) {
-        for address in new.iter().map(SocketAddr::ip) {
+    /// A frontend was served so, and is now served otherwise.
+    fn count(&mut self, old: &ServedFrontend, new: &ServedFrontend) {
+        for address in new.addresses() {
             *self.leading_to.entry(address).or_default() += 1;
         }
-        for address in old.iter().map(SocketAddr::ip) {
+        for address in old.addresses() {
             decrement(&mut self.leading_to, &address);
         }
     }
@@ -379,7 +427,7 @@ impl ServiceRouter {
         let Some((key, service)) = self.owner(frontend) else { return ServedFrontend::default() };
         let routed = service.frontends.iter().find(|routed| routed.frontend == frontend);
         let Some(routed) = routed else { return ServedFrontend::default() };
-        if routed.opening == PortOpening::Needed && !self.open_ports.contains(&frontend) {
+        if routed.origin.needs_opening() && !self.open_ports.contains(&frontend) {
             return ServedFrontend::default();
         }
         let mut served = self.lead(frontend, (key, service), routed, old);
@@ -388,8 +436,8 @@ impl ServiceRouter {
             let sources =
                 sources.filter(|range| range.network.is_ipv4() == frontend.address.is_ipv4());
             let sources = sources.map(|range| RuleElement::Source(frontend, *range));
-            served.others.push(RuleElement::Guarded(frontend));
-            served.others.extend(sources);
+            served.everyone.others.push(RuleElement::Guarded(frontend));
+            served.everyone.others.extend(sources);
         }
         served
     }
@@ -402,33 +450,31 @@ impl ServiceRouter {
         routed: &RoutedFrontend,
         old: &ServedFrontend,
     ) -> ServedFrontend {
-        let found = self.endpoints_of((key, service), routed);
-        // only TCP has a first packet after which the client waits for an answer
-        let waits = frontend.protocol == TransportProtocol::Tcp
-            && !found.is_elsewhere
-            && (old.holds(frontend) || hold_begins(old, service, &found));
-        let usable = match (found.ready.is_empty(), waits) {
-            (false, _) => found.ready,
-            // what is being ended may not answer any more
-            (true, true) => BTreeSet::new(),
-            (true, false) => found.last_resort,
-        };
-        let count = u16::try_from(usable.len()).ok().and_then(NonZeroU16::new);
-        let Some(count) = count else {
-            let refused = |refusal| RuleElement::Refused(frontend, refusal);
-            let others = match (found.is_elsewhere, waits) {
-                (true, _) => vec![refused(Refusal::Drop)],
-                (false, true) => vec![refused(Refusal::Reject), RuleElement::Held(frontend)],
-                (false, false) => vec![refused(Refusal::Reject)],
-            };
-            return ServedFrontend { numbered: Vec::new(), others };
-        };
-        let pick = EndpointPick { endpoints: count, sticky_s: service.sticky_s };
-        let mut others = vec![RuleElement::Pick(frontend, pick)];
-        if service.sticky_s.is_some() {
-            others.extend(usable.iter().map(|e| RuleElement::Member(frontend, *e)));
+        let known = self.endpoints_of((key, service), routed);
+        let found = known.for_all();
+        let everyone = Route::new(frontend.into(), service, found.clone(), &old.everyone);
+        let mut served = ServedFrontend { everyone, by_client: BTreeMap::new() };
+        if routed.origin != FrontendOrigin::ClusterIp || served.everyone.numbered.is_empty() {
+            return served;
         }
-        ServedFrontend { numbered: old.renumbered(&usable), others }
+        let usable = found.usable(false);
+        for (name, node) in &self.nodes {
+            let near = known.for_node(name, node);
+            if near.clone().usable(false) == usable {
+                continue;
+            }
+            let is_its_own = |range: &&SourceRange| {
+                self.node_of.get(range) == Some(name)
+                    && range.network.is_ipv4() == frontend.address.is_ipv4()
+            };
+            for range in node.pods.iter().filter(is_its_own) {
+                let view = ClientView { frontend, clients: Clients::Within(*range) };
+                let old = old.by_client.get(range).unwrap_or(&old.everyone);
+                let route = Route::new(view, service, near.clone(), old);
+                served.by_client.insert(*range, route);
+            }
+        }
+        served
     }
 }
 
@@ -450,5 +496,7 @@ fn forget<K: Ord, V: Ord>(map: &mut BTreeMap<K, BTreeSet<V>>, key: &K, value: &V
     }
 }
 
+#[cfg(test)]
+mod packet_tests;
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 
 use rekindle_types::IpFamily;
 
-use crate::frontend::{Frontend, TransportProtocol};
+use crate::frontend::{ClientView, Frontend, TransportProtocol};
 
 /// Everything that the rules are to say.
 pub type RuleElements = BTreeSet<RuleElement>;
@@ -25,17 +25,20 @@ pub type RuleElements = BTreeSet<RuleElement>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RuleElement {
     /// New connections to the frontend go to one of its endpoints.
-    Pick(Frontend, EndpointPick),
+    Pick(ClientView, EndpointPick),
     /// The endpoint of the frontend with this number, from 0.
-    Endpoint(Frontend, u16, SocketAddr),
+    Endpoint(ClientView, u16, SocketAddr),
     /// A client that was at this endpoint before may stay there (`sessionAffinity: ClientIP`).
     Member(Frontend, SocketAddr),
     /// New connections to the frontend are turned away.
     Refused(Frontend, Refusal),
+    /// New connections from these clients are dropped: their node has no endpoint of the frontend,
+    /// others have.
+    OnOtherNodes(Frontend, SourceRange),
     /// New connections to the frontend wait before anything else is decided: the kernel keeps their
     /// first packet in a queue. It has no endpoint now, and is [`Refused`](Self::Refused), too, for
     /// when they have waited long enough.
-    Held(Frontend),
+    Held(ClientView),
     /// New connections to the frontend are dropped unless they come from one of its sources.
     Guarded(Frontend),
     /// From there connections may come to the guarded frontend.
@@ -52,11 +55,12 @@ impl RuleElement {
     /// The frontend that it is about, if it is about one.
     pub const fn frontend(&self) -> Option<Frontend> {
         match *self {
-            Self::Pick(frontend, _)
-            | Self::Endpoint(frontend, ..)
-            | Self::Member(frontend, _)
+            Self::Pick(view, _) | Self::Endpoint(view, ..) | Self::Held(view) => {
+                Some(view.frontend)
+            }
+            Self::Member(frontend, _)
             | Self::Refused(frontend, _)
-            | Self::Held(frontend)
+            | Self::OnOtherNodes(frontend, _)
             | Self::Guarded(frontend)
             | Self::Source(frontend, _)
             | Self::HostPort(frontend) => Some(frontend),
@@ -65,7 +69,7 @@ impl RuleElement {
     }
 }
 
-/// A range of addresses: of clients (`loadBalancerSourceRanges`), or of Services.
+/// A range of addresses: of clients (`loadBalancerSourceRanges`), of a node's pods, or of Services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourceRange {
     /// The first address.
@@ -89,6 +93,11 @@ impl SourceRange {
             (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => return None,
         };
         Some(Self { network, prefix })
+    }
+
+    /// Whether the address is in it.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        Self::within(address, self.prefix).as_ref() == Some(self)
     }
 
     /// Whether an address is in both.
@@ -195,7 +204,9 @@ impl RuleChanges {
 impl StaleFlow {
     /// What an element of the rules leads to, once it is gone.
     fn to_endpoint(element: &RuleElement) -> Option<Self> {
-        let RuleElement::Endpoint(frontend, _, endpoint) = *element else { return None };
+        let RuleElement::Endpoint(ClientView { frontend, .. }, _, endpoint) = *element else {
+            return None;
+        };
         Some(Self { frontend, endpoint }).filter(Self::is_udp)
     }
 

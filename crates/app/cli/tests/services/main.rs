@@ -10,6 +10,7 @@ mod dual_stack;
 mod further_ranges;
 mod ipv6_ports;
 mod load_balancers;
+mod near_endpoints;
 mod network_policies;
 mod no_loss;
 mod python_client;

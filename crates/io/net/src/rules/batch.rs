@@ -20,9 +20,10 @@ use rustix::io::Errno;
 use crate::rules::elements::{EncodedElement, encode, encode_sticky, family_of, key_only, set_of};
 use crate::rules::error::RuleError;
 use crate::rules::expressions::verdict_go_to;
+use crate::rules::needed_chains::NeededChain;
 use crate::rules::policies::part_lengths;
 use crate::rules::schema::{
-    ChainDefinition, ChainHook, NeededChain, PartType, STICKY, SetData, SetDefinition, SetGrowth,
+    ChainDefinition, ChainHook, PartType, STICKY, SetData, SetDefinition, SetGrowth,
 };
 use crate::rules::socket::{NetfilterSocket, RefusedTransaction};
 

@@ -375,7 +375,9 @@ mod tests {
     #[test]
     fn a_flow_is_stray_where_its_frontend_has_another_endpoint() {
         let at = |text: &str| udp_frontend(text.parse().unwrap());
-        let led = |frontend, to: &str| RuleElement::Endpoint(frontend, 0, to.parse().unwrap());
+        let led = |frontend: Frontend, to: &str| {
+            RuleElement::Endpoint(frontend.into(), 0, to.parse().unwrap())
+        };
         let (dns, node, host_port) = (at("10.96.0.9:53"), at("0.0.0.0:30053"), at("0.0.0.0:53"));
         let refused = RuleElement::Refused(at("10.96.0.8:53"), rekindle_services::Refusal::Reject);
         let tcp = Frontend { protocol: TransportProtocol::Tcp, ..at("10.96.0.7:53") };

@@ -10,26 +10,37 @@ use std::num::{NonZeroU16, NonZeroU32};
 use netlink_packet_core::{DecodeError, NlasIterator, parse_u64_be};
 use netlink_packet_netfilter::nftables::{DataAttribute, ListAttribute, SetElementAttribute};
 use rekindle_services::{
-    EndpointPick, Frontend, Refusal, RuleElement, SourceRange, TransportProtocol,
+    ClientView, Clients, EndpointPick, Frontend, Refusal, RuleElement, SourceRange,
+    TransportProtocol,
 };
 use rekindle_types::IpFamily;
 
 use crate::rules::error::RuleError;
 use crate::rules::expressions::{octets, verdict_go_to};
-use crate::rules::schema::{ElementSet, NeededChain};
+use crate::rules::needed_chains::{NeededChain, first_number, prefix_of, way_of_picking};
+use crate::rules::schema::ElementSet;
 
 /// An element of a set as a message has it.
 pub(super) type EncodedElement = ListAttribute<SetElementAttribute>;
 
 /// The set that an element belongs to.
 pub(super) fn set_of(element: &RuleElement) -> ElementSet {
+    let of_view = |view: &ClientView, [all, by_client]: [ElementSet; 2]| match view.clients {
+        Clients::All => all,
+        Clients::Within(_) => by_client,
+    };
     match element {
-        RuleElement::Pick(..) => ElementSet::Services,
-        RuleElement::Endpoint(..) => ElementSet::Endpoints,
+        RuleElement::Pick(view, _) => {
+            of_view(view, [ElementSet::Services, ElementSet::ServicesByClient])
+        }
+        RuleElement::Endpoint(view, ..) => {
+            of_view(view, [ElementSet::Endpoints, ElementSet::EndpointsByClient])
+        }
+        RuleElement::Held(view) => of_view(view, [ElementSet::Held, ElementSet::HeldByClient]),
         RuleElement::Member(..) => ElementSet::Members,
         RuleElement::Refused(_, Refusal::Reject) => ElementSet::Rejected,
         RuleElement::Refused(_, Refusal::Drop) => ElementSet::Dropped,
-        RuleElement::Held(_) => ElementSet::Held,
+        RuleElement::OnOtherNodes(..) => ElementSet::DroppedByClient,
         RuleElement::Guarded(_) => ElementSet::Guarded,
         RuleElement::Source(..) => ElementSet::Sources,
         RuleElement::HostPort(_) => ElementSet::HostPorts,
@@ -41,11 +52,12 @@ pub(super) fn set_of(element: &RuleElement) -> ElementSet {
 pub(super) const fn family_of(element: &RuleElement) -> IpFamily {
     match element {
         RuleElement::Hairpin(address) => IpFamily::from_address(*address),
-        RuleElement::Pick(frontend, _)
-        | RuleElement::Endpoint(frontend, ..)
-        | RuleElement::Member(frontend, _)
+        RuleElement::Pick(view, _) | RuleElement::Endpoint(view, ..) | RuleElement::Held(view) => {
+            view.frontend.family()
+        }
+        RuleElement::Member(frontend, _)
         | RuleElement::Refused(frontend, _)
-        | RuleElement::Held(frontend)
+        | RuleElement::OnOtherNodes(frontend, _)
         | RuleElement::Guarded(frontend)
         | RuleElement::Source(frontend, _)
         | RuleElement::HostPort(frontend) => frontend.family(),
@@ -77,42 +89,47 @@ fn key_and_data(element: &RuleElement) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let family = family_of(element);
     let same = |address: IpAddr| Some(address).filter(|it| IpFamily::from_address(*it) == family);
     Some(match element {
-        RuleElement::Pick(frontend, pick) => {
-            (frontend_key(frontend), Some(pick_bytes(*pick).to_vec()))
+        RuleElement::Pick(view, pick) => {
+            (view_key(view)?, Some(pick_bytes(*pick, view.clients).to_vec()))
         }
-        RuleElement::Endpoint(frontend, number, endpoint) => {
+        RuleElement::Endpoint(view, number, endpoint) => {
             same(endpoint.ip())?;
-            let mut key = frontend_key(frontend);
-            key.extend(u32::from(*number).to_ne_bytes());
+            let mut key = view_key(view)?;
+            let number = u32::from(*number) + first_number(prefix_of(view.clients));
+            key.extend(number.to_ne_bytes());
             (key, Some(endpoint_bytes(endpoint)))
+        }
+        RuleElement::Held(ClientView { frontend, clients: Clients::Within(range) })
+        | RuleElement::OnOtherNodes(frontend, range)
+        | RuleElement::Source(frontend, range) => {
+            let mask = octets(SourceRange::netmask(family, range.prefix)?);
+            let network = octets(same(range.network)?);
+            ([frontend_key(frontend), network, mask].concat(), None)
+        }
+        RuleElement::Held(ClientView { frontend, clients: Clients::All }) => {
+            (frontend_key(frontend), None)
         }
         RuleElement::Member(frontend, endpoint) => {
             same(endpoint.ip())?;
             ([frontend_key(frontend), endpoint_bytes(endpoint)].concat(), None)
         }
         RuleElement::Refused(frontend, _)
-        | RuleElement::Held(frontend)
         | RuleElement::Guarded(frontend)
         | RuleElement::HostPort(frontend) => (frontend_key(frontend), None),
-        RuleElement::Source(frontend, SourceRange { network, prefix }) => {
-            let mask = octets(SourceRange::netmask(family, *prefix)?);
-            let network = octets(same(*network)?);
-            ([frontend_key(frontend), network, mask].concat(), None)
-        }
         RuleElement::Hairpin(address) => (octets(*address).repeat(2), None),
     })
 }
 
-/// Seconds of affinity, endpoints, whether there is affinity: the last two are the key of `picks`.
-fn pick_bytes(pick: EndpointPick) -> [u8; 12] {
+/// Seconds of affinity, endpoints, how they are picked: the last two are the key of `picks`.
+fn pick_bytes(pick: EndpointPick, clients: Clients) -> [u8; 12] {
     let sticky_s = pick.sticky_s.map_or(0, NonZeroU32::get);
-    let sticky = u32::from(pick.sticky_s.is_some());
-    join([sticky_s, pick.endpoints.get().into(), sticky].map(u32::to_ne_bytes))
+    let way = way_of_picking(pick.sticky_s.is_some(), prefix_of(clients));
+    join([sticky_s, pick.endpoints.get().into(), way].map(u32::to_ne_bytes))
 }
 
 /// The element that leads from a frontend with affinity to the chain that remembers its clients.
 pub(super) fn encode_sticky(element: &RuleElement) -> Option<EncodedElement> {
-    let RuleElement::Pick(frontend, _) = element else {
+    let RuleElement::Pick(ClientView { frontend, clients: Clients::All }, _) = element else {
         return None;
     };
     let chain = NeededChain::of_element(element)
@@ -121,6 +138,16 @@ pub(super) fn encode_sticky(element: &RuleElement) -> Option<EncodedElement> {
     let key = DataAttribute::Value(frontend_key(frontend));
     let attributes = vec![SetElementAttribute::Key(key), SetElementAttribute::Data(verdict)];
     Some(ListAttribute::Element(attributes))
+}
+
+/// None: frontend and clients are of two families.
+fn view_key(view: &ClientView) -> Option<Vec<u8>> {
+    let mut key = frontend_key(&view.frontend);
+    if let Clients::Within(range) = view.clients {
+        let is_of_family = IpFamily::from_address(range.network) == view.frontend.family();
+        key.extend(is_of_family.then(|| octets(range.network))?);
+    }
+    Some(key)
 }
 
 fn frontend_key(frontend: &Frontend) -> Vec<u8> {
@@ -246,37 +273,68 @@ fn decode_parts(
     let frontend = take_frontend(family, &mut key)?;
     let element = match set {
         ElementSet::Services => {
-            let [sticky_s, endpoints, _] = data else { return None };
-            let endpoints = u16::try_from(u32::from_ne_bytes(*endpoints)).ok()?;
-            let pick = EndpointPick {
-                endpoints: NonZeroU16::new(endpoints)?,
-                sticky_s: NonZeroU32::new(u32::from_ne_bytes(*sticky_s)),
-            };
-            data = &[];
-            RuleElement::Pick(frontend, pick)
+            let (pick, _) = take_pick(&mut data)?;
+            RuleElement::Pick(frontend.into(), pick)
+        }
+        ElementSet::ServicesByClient => {
+            let network = take_address(family, &mut key)?;
+            let (pick, way) = take_pick(&mut data)?;
+            RuleElement::Pick(view(frontend, network, way >> 1)?, pick)
         }
         ElementSet::Endpoints => {
-            let number = u16::try_from(u32::from_ne_bytes(*take_word(&mut key)?)).ok()?;
-            RuleElement::Endpoint(frontend, number, take_endpoint(family, &mut data)?)
+            let number = u16::try_from(take_number(&mut key)?).ok()?;
+            RuleElement::Endpoint(frontend.into(), number, take_endpoint(family, &mut data)?)
+        }
+        ElementSet::EndpointsByClient => {
+            let network = take_address(family, &mut key)?;
+            let number = take_number(&mut key)?;
+            let view = view(frontend, network, number >> u16::BITS)?;
+            let number = u16::try_from(number & u32::from(u16::MAX)).ok()?;
+            RuleElement::Endpoint(view, number, take_endpoint(family, &mut data)?)
         }
         ElementSet::Members => RuleElement::Member(frontend, take_endpoint(family, &mut key)?),
         ElementSet::Rejected => RuleElement::Refused(frontend, Refusal::Reject),
         ElementSet::Dropped => RuleElement::Refused(frontend, Refusal::Drop),
-        ElementSet::Held => RuleElement::Held(frontend),
-        ElementSet::Guarded => RuleElement::Guarded(frontend),
-        ElementSet::Sources => {
-            let network = take_address(family, &mut key)?;
-            let prefix = match take_address(family, &mut key)? {
-                IpAddr::V4(mask) => mask.to_bits().leading_ones(),
-                IpAddr::V6(mask) => mask.to_bits().leading_ones(),
-            };
-            let range = SourceRange { network, prefix: u8::try_from(prefix).ok()? };
-            RuleElement::Source(frontend, range)
+        ElementSet::DroppedByClient => {
+            RuleElement::OnOtherNodes(frontend, take_range(family, &mut key)?)
         }
+        ElementSet::Held => RuleElement::Held(frontend.into()),
+        ElementSet::HeldByClient => {
+            let clients = Clients::Within(take_range(family, &mut key)?);
+            RuleElement::Held(ClientView { frontend, clients })
+        }
+        ElementSet::Guarded => RuleElement::Guarded(frontend),
+        ElementSet::Sources => RuleElement::Source(frontend, take_range(family, &mut key)?),
         ElementSet::HostPorts => RuleElement::HostPort(frontend),
         ElementSet::Hairpins => return None,
     };
     (key.is_empty() && data.is_empty()).then_some(element)
+}
+
+/// What those of these clients see who have so many bits of their addresses in common.
+fn view(frontend: Frontend, network: IpAddr, prefix: u32) -> Option<ClientView> {
+    let range = SourceRange { network, prefix: u8::try_from(prefix).ok()? };
+    Some(ClientView { frontend, clients: Clients::Within(range) })
+}
+
+/// And how it is done.
+fn take_pick(words: &mut &[[u8; 4]]) -> Option<(EndpointPick, u32)> {
+    let [sticky_s, endpoints, way] = [(); 3].map(|()| take_number(words));
+    let endpoints = NonZeroU16::new(u16::try_from(endpoints?).ok()?)?;
+    Some((EndpointPick { endpoints, sticky_s: NonZeroU32::new(sticky_s?) }, way?))
+}
+
+fn take_range(family: IpFamily, words: &mut &[[u8; 4]]) -> Option<SourceRange> {
+    let network = take_address(family, words)?;
+    let prefix = match take_address(family, words)? {
+        IpAddr::V4(mask) => mask.to_bits().leading_ones(),
+        IpAddr::V6(mask) => mask.to_bits().leading_ones(),
+    };
+    Some(SourceRange { network, prefix: u8::try_from(prefix).ok()? })
+}
+
+fn take_number(words: &mut &[[u8; 4]]) -> Option<u32> {
+    Some(u32::from_ne_bytes(*take_word(words)?))
 }
 
 fn take_word<'w>(words: &mut &'w [[u8; 4]]) -> Option<&'w [u8; 4]> {

@@ -118,23 +118,24 @@ fn is_lack_of_room(error: &io::Error) -> bool {
 /// The element as an error names it.
 pub(super) fn describe(element: &RuleElement) -> String {
     match element {
-        RuleElement::Pick(frontend, pick) => {
+        RuleElement::Pick(view, pick) => {
             let sticky = pick.sticky_s.map(|time| format!(", sticky for {time} s"));
-            format!("{frontend} (endpoints: {}{})", pick.endpoints, sticky.unwrap_or_default())
+            format!("{view} (endpoints: {}{})", pick.endpoints, sticky.unwrap_or_default())
         }
-        RuleElement::Endpoint(frontend, number, endpoint) => {
-            format!("endpoint {endpoint}, number {number} of {frontend}")
+        RuleElement::Endpoint(view, number, endpoint) => {
+            format!("endpoint {endpoint}, number {number} of {view}")
         }
         RuleElement::Member(frontend, endpoint) => {
             format!("sticky endpoint {endpoint} of {frontend}")
         }
         RuleElement::Refused(frontend, Refusal::Reject) => format!("rejection of {frontend}"),
         RuleElement::Refused(frontend, Refusal::Drop) => format!("drop of {frontend}"),
+        RuleElement::OnOtherNodes(frontend, clients) => format!("drop of {frontend} of {clients}"),
         RuleElement::Guarded(frontend) => format!("guard of {frontend}"),
         RuleElement::Source(frontend, range) => {
             format!("source {}/{} of {frontend}", range.network, range.prefix)
         }
-        RuleElement::Held(frontend) => format!("wait at {frontend}"),
+        RuleElement::Held(view) => format!("wait at {view}"),
         RuleElement::HostPort(frontend) => format!("host port {frontend}"),
         RuleElement::Hairpin(address) => format!("hairpin of {address}"),
     }

@@ -209,15 +209,19 @@ pub(super) fn load_any_address(family: IpFamily, to: Register) -> Vec<Expression
     vec![load_destination(family, to), masked(to, &octets(family.unspecified()))]
 }
 
-/// The source as far as this mask goes, and the mask itself: a bare number could not be shown (see
-/// above).
+/// The source as far as this mask goes.
+pub(super) fn load_network_of_source(mask: IpAddr, to: Register) -> [Expression; 2] {
+    [load_source(IpFamily::from_address(mask), to), masked(to, &octets(mask))]
+}
+
+/// The same, and the mask itself: a bare number could not be shown (see above).
 pub(super) fn load_source_within(mask: IpAddr, to: [Register; 2]) -> Vec<Expression> {
     let family = IpFamily::from_address(mask);
     let [network, netmask] = to;
     let none = octets(family.unspecified());
     let itself = bitwise(netmask, &none, &octets(mask));
-    let within = masked(network, &octets(mask));
-    vec![load_source(family, network), within, load_source(family, netmask), itself]
+    let network = load_network_of_source(mask, network).into_iter();
+    network.chain([load_source(family, netmask), itself]).collect()
 }
 
 pub(super) fn load_source_port(to: Register) -> Expression {
@@ -250,8 +254,10 @@ pub(super) fn load_mark(to: Register) -> Expression {
     meta(MetaKey::Mark, to)
 }
 
-pub(super) fn load_random(below: u32, to: Register) -> Expression {
-    other("numgen", vec![number(1, to.into()), number(2, below), number(3, RANDOM)])
+/// One of so many numbers from `first` on.
+pub(super) fn load_random(first: u32, count: u32, to: Register) -> Expression {
+    let range = [number(2, count), number(3, RANDOM), number(4, first)];
+    other("numgen", [vec![number(1, to.into())], range.to_vec()].concat())
 }
 
 /// The rule ends here unless the set has the key.

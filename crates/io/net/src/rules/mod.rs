@@ -21,6 +21,7 @@ mod error;
 mod expressions;
 mod firewall;
 mod monitor;
+mod needed_chains;
 mod open_table;
 mod owned_table;
 mod policies;

@@ -15,9 +15,10 @@ use crate::rules::batch::{RuleBatch, comment, of_table};
 use crate::rules::elements::{EncodedElement, ListedElement, decode};
 use crate::rules::error::RuleError;
 use crate::rules::expressions::wait_in_queue;
+use crate::rules::needed_chains::NeededChain;
 use crate::rules::owned_table::OwnedTable;
 use crate::rules::schema::{
-    self, AFFINITY, ChainDefinition, ElementSet, NODE_PICKS, NeededChain, PICKS, STICKY,
+    self, AFFINITY, ChainDefinition, ElementSet, NODE_PICKS, PICKS, STICKY,
 };
 use crate::rules::{RuleTableConfig, conntrack, failed};
 

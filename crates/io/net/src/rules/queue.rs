@@ -62,14 +62,17 @@ pub(super) struct PacketQueue {
 pub struct HeldPacket {
     /// The kernel's number of it.
     id: u32,
-    /// Where it is addressed to; none for what cannot be read.
-    destination: Option<Frontend>,
+    /// Where it comes from, and where it is addressed to; none for what cannot be read.
+    way: Option<(IpAddr, Frontend)>,
 }
 
 impl HeldPacket {
-    /// The frontends that it may have been held for: that of its address, and that of the node.
-    pub fn frontends(&self) -> impl Iterator<Item = Frontend> {
-        self.destination.into_iter().flat_map(|frontend| [frontend, frontend.of_node()])
+    /// The frontends that it may have been held for: that of its address, and that of the node;
+    /// each with the client.
+    pub fn frontends(&self) -> impl Iterator<Item = (Frontend, IpAddr)> {
+        self.way.into_iter().flat_map(|(client, frontend)| {
+            [frontend, frontend.of_node()].map(|frontend| (frontend, client))
+        })
     }
 }
 
@@ -168,27 +171,28 @@ fn packet(attributes: &[u8]) -> Option<HeldPacket> {
     };
     let header = attribute(PACKET_HEADER)?;
     let id = u32::from_be_bytes(*header.value().first_chunk()?);
-    let destination = attribute(PAYLOAD).and_then(|payload| destination(payload.value()));
-    Some(HeldPacket { id, destination })
+    let way = attribute(PAYLOAD).and_then(|payload| way(payload.value()));
+    Some(HeldPacket { id, way })
 }
 
-/// Where a packet is addressed to. One of IPv6 with headers before the ports is not read.
-fn destination(packet: &[u8]) -> Option<Frontend> {
-    let (number, address, ports) = match packet.first()? >> 4 {
+/// Where a packet comes from, and where it is addressed to. One of IPv6 with headers before the
+/// ports is not read.
+fn way(packet: &[u8]) -> Option<(IpAddr, Frontend)> {
+    let (number, [client, address], ports) = match packet.first()? >> 4 {
         6 => {
-            let address: [u8; 16] = *packet.get(24..)?.first_chunk()?;
-            (*packet.get(6)?, IpAddr::from(address), packet.get(40..)?)
+            let addresses: &[[u8; 16]; 2] = packet.get(8..)?.as_chunks().0.first_chunk()?;
+            (*packet.get(6)?, addresses.map(IpAddr::from), packet.get(40..)?)
         }
         _ => {
             let header_words = packet.first()? & 0x0f;
-            let address: [u8; 4] = *packet.get(16..)?.first_chunk()?;
+            let addresses: &[[u8; 4]; 2] = packet.get(12..)?.as_chunks().0.first_chunk()?;
             let ports = packet.get(usize::from(header_words) * 4..)?;
-            (*packet.get(9)?, IpAddr::from(address), ports)
+            (*packet.get(9)?, addresses.map(IpAddr::from), ports)
         }
     };
     let protocol = TransportProtocol::ALL.into_iter().find(|known| known.number() == number)?;
     let port = u16::from_be_bytes(*ports.get(2..)?.first_chunk()?);
-    Some(Frontend { address, protocol, port })
+    Some((client, Frontend { address, protocol, port }))
 }
 
 #[cfg(test)]
@@ -199,20 +203,21 @@ mod tests {
     fn a_packet_is_addressed_to_a_frontend_of_its_address_or_of_the_node() {
         let header = [0x46, 0, 0, 64, 0, 0, 0, 0, 64, 6, 0, 0, 10, 88, 0, 2, 10, 96, 0, 10];
         let options_and_ports = [1, 1, 1, 1, 0x9c, 0x40, 0, 80];
-        let packet = HeldPacket {
-            id: 7,
-            destination: destination(&[header.as_slice(), &options_and_ports].concat()),
+        let packet =
+            HeldPacket { id: 7, way: way(&[header.as_slice(), &options_and_ports].concat()) };
+        let shown = |packet: HeldPacket| -> Vec<String> {
+            packet.frontends().map(|(frontend, client)| format!("{client} to {frontend}")).collect()
         };
-        let shown: Vec<String> = packet.frontends().map(|f| f.to_string()).collect();
-        assert_eq!(shown, ["10.96.0.10:80/TCP", "0.0.0.0:80/TCP"]);
+        let expected = ["10.88.0.2 to 10.96.0.10:80/TCP", "10.88.0.2 to 0.0.0.0:80/TCP"];
+        assert_eq!(shown(packet), expected);
         let header = [0x60, 0, 0, 0, 0, 20, 6, 64];
         let [from, to] = [[0xfd; 16], [0xfe; 16]];
         let of_ipv6 = [&header[..], &from, &to, &[0x9c, 0x40, 0, 80]].concat();
-        let packet = HeldPacket { id: 8, destination: destination(&of_ipv6) };
-        let shown: Vec<String> = packet.frontends().map(|f| f.to_string()).collect();
-        assert_eq!(shown[1], "[::]:80/TCP");
-        assert_eq!(packet.destination.map(|it| it.address), Some(IpAddr::from(to)));
-        assert_eq!(destination(&of_ipv6[..40]), None, "cut off before the ports");
-        assert_eq!(HeldPacket { id: 7, destination: None }.frontends().count(), 0);
+        let packet = HeldPacket { id: 8, way: way(&of_ipv6) };
+        let [from, to] = [from, to].map(IpAddr::from);
+        assert_eq!(shown(packet)[1], format!("{from} to [::]:80/TCP"));
+        assert_eq!(packet.way.map(|(_, it)| it.address), Some(to));
+        assert_eq!(way(&of_ipv6[..40]), None, "cut off before the ports");
+        assert_eq!(HeldPacket { id: 7, way: None }.frontends().count(), 0);
     }
 }

@@ -10,6 +10,11 @@
 //!  prerouting, output (filter, -90) ───► vacant: still for the Services' range? no Service has it
 //!  postrouting (nat, 100) ─────────────► hide-source: hairpins, 127.0.0.1, pods that leave
 //! ```
+//! Pods of some nodes are led elsewhere: the elements of sets `…-by-client` have the client's
+//! network in their key. Rules for them exist once for each length of such a network. The hook for
+//! packets that come in has chains for them before `hold`, `refuse` and `route`, which are empty
+//! until there is such an element.
+//!
 //! A chain `pick-…` exists once for each number of endpoints that some Service has. NodePorts have
 //! chains of their own (`…-node`), which take 0.0.0.0 for the address. A Service is elements only,
 //! and they name no chain. Otherwise the kernel would look through the elements of all Services
@@ -28,20 +33,19 @@
 //! instead of what `services` says, in sticky chains the source instead of what `affinity` says.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::num::{NonZeroU16, NonZeroU32};
 
 use ipnet::IpNet;
 use netlink_packet_netfilter::nftables::Register;
-use rekindle_services::{RuleElement, SourceRange};
+use rekindle_services::SourceRange;
 use rekindle_types::IpFamily;
 
 use crate::rules::expressions::{
-    Expression, SetUpdate, SubnetTest, accept_packet, comes_in_by, comes_in_not_by, drop_packet,
-    go_to, is_for_this_machine, is_in, is_new_connection, is_of_family, is_redirected, jump,
+    Expression, SubnetTest, accept_packet, comes_in_by, comes_in_not_by, drop_packet, go_to,
+    is_for_this_machine, is_in, is_new_connection, is_of_family, is_redirected, jump,
     leaves_not_by, load_any_address, load_any_original_address, load_destination,
     load_destination_port, load_mark, load_original_destination, load_original_destination_port,
-    load_protocol, load_random, load_source, load_source_port, load_source_within, look_up,
-    masquerade, redirect, register, reject, subnet, update_map, wait_in_queue, words,
+    load_protocol, load_source, load_source_within, look_up, masquerade, register, reject, subnet,
+    wait_in_queue, words,
 };
 use crate::rules::{LoopbackNodePorts, PodEgress, RuleTableConfig};
 
@@ -53,6 +57,7 @@ pub(super) const PICKS: FamilyName = FamilyName(["picks", "picks-v6"]);
 pub(super) const NODE_PICKS: FamilyName = FamilyName(["node-picks", "node-picks-v6"]);
 const GUARD: &str = "guard";
 const HOLD: &str = "hold";
+pub(super) const WAIT: &str = "wait";
 const REFUSE: &str = "refuse";
 const ROUTE: &str = "route";
 const REMEMBER: &str = "remember";
@@ -60,7 +65,6 @@ const VACANT: &str = "vacant";
 const TURN_AWAY: &str = "turn-away";
 /// Clients with affinity at most; more are served without it.
 const AFFINITY_CLIENTS_MAX: u32 = 65_536;
-const MILLIS_PER_SECOND: u64 = 1000;
 
 /// What a set or map of each family is called.
 #[derive(Clone, Copy, Debug)]
@@ -92,11 +96,15 @@ pub(super) const fn family_suffix(family: IpFamily) -> &'static str {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ElementSet {
     Services,
+    ServicesByClient,
     Endpoints,
+    EndpointsByClient,
     Members,
     Rejected,
     Dropped,
+    DroppedByClient,
     Held,
+    HeldByClient,
     Guarded,
     Sources,
     HostPorts,
@@ -104,13 +112,17 @@ pub(super) enum ElementSet {
 }
 
 impl ElementSet {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::Services,
+        Self::ServicesByClient,
         Self::Endpoints,
+        Self::EndpointsByClient,
         Self::Members,
         Self::Rejected,
         Self::Dropped,
+        Self::DroppedByClient,
         Self::Held,
+        Self::HeldByClient,
         Self::Guarded,
         Self::Sources,
         Self::HostPorts,
@@ -120,11 +132,15 @@ impl ElementSet {
     pub(super) const fn name(self, family: IpFamily) -> &'static str {
         let names = match self {
             Self::Services => ["services", "services-v6"],
+            Self::ServicesByClient => ["services-by-client", "services-by-client-v6"],
             Self::Endpoints => ["endpoints", "endpoints-v6"],
+            Self::EndpointsByClient => ["endpoints-by-client", "endpoints-by-client-v6"],
             Self::Members => ["members", "members-v6"],
             Self::Rejected => ["rejected", "rejected-v6"],
             Self::Dropped => ["dropped", "dropped-v6"],
+            Self::DroppedByClient => ["dropped-by-client", "dropped-by-client-v6"],
             Self::Held => ["held", "held-v6"],
+            Self::HeldByClient => ["held-by-client", "held-by-client-v6"],
             Self::Guarded => ["guarded", "guarded-v6"],
             Self::Sources => ["sources", "sources-v6"],
             Self::HostPorts => ["host-ports", "host-ports-v6"],
@@ -227,9 +243,19 @@ fn sets_of(family: IpFamily) -> Vec<SetDefinition> {
     let of = |set: ElementSet, key, data| fixed(set.name(family), key, data);
     let pick = || vec![Number, Number];
     vec![
-        // seconds of affinity, endpoints, whether there is affinity
-        of(ElementSet::Services, frontend(), SetData::Parts(vec![Number, Number, Number])),
+        // seconds of affinity, endpoints, how one is picked
+        of(ElementSet::Services, frontend(), SetData::Parts(vec![Number; 3])),
         of(ElementSet::Endpoints, and(&[Number]), SetData::Parts(vec![address, Port])),
+        // with the client's network
+        of(ElementSet::ServicesByClient, and(&[address]), SetData::Parts(vec![Number; 3])),
+        of(
+            ElementSet::EndpointsByClient,
+            and(&[address, Number]),
+            SetData::Parts(vec![address, Port]),
+        ),
+        // and its mask
+        of(ElementSet::DroppedByClient, and(&[address, address]), SetData::None),
+        of(ElementSet::HeldByClient, and(&[address, address]), SetData::None),
         of(ElementSet::Members, and(&[address, Port]), SetData::None),
         of(ElementSet::Rejected, frontend(), SetData::None),
         of(ElementSet::Dropped, frontend(), SetData::None),
@@ -269,8 +295,12 @@ pub(super) fn chains(
     };
     let calls = |chain: &str, kind, priority| {
         let call = || vec![vec![jump(chain)]];
+        // the machine itself is a client of each node, whatever its address
+        let by_client = ClientStep::ALL.into_iter().find(|step| step.before() == chain);
+        let from_pods = by_client.map(|step| vec![jump(step.chain())]);
+        let all = from_pods.into_iter().chain(call()).collect();
         [
-            base(&format!("{chain}-prerouting"), kind, Prerouting, priority, call()),
+            base(&format!("{chain}-prerouting"), kind, Prerouting, priority, all),
             base(&format!("{chain}-output"), kind, Output, priority, call()),
         ]
     };
@@ -281,6 +311,8 @@ pub(super) fn chains(
     let new_in =
         |set, verdict: &Expression| each(&|of| new_connections_in(config, of, set, verdict));
     let mut chains = vec![plain(TURN_AWAY, reject().to_vec())];
+    chains.push(plain(WAIT, queue.map(|queue| vec![wait_in_queue(queue)]).into_iter().collect()));
+    chains.extend(ClientStep::ALL.map(|step| plain(step.chain(), Vec::new())));
     let refused = new_in(ElementSet::Rejected, &go_to(TURN_AWAY));
     let dropped = new_in(ElementSet::Dropped, &drop_packet());
     chains.push(plain(REFUSE, [refused, dropped].concat()));
@@ -296,8 +328,8 @@ pub(super) fn chains(
     let hide = each(&|family| hide_source_rules(config, family));
     chains.push(base("hide-source", "nat", Postrouting, 100, hide));
     chains.extend(calls(GUARD, "filter", -125));
-    if let Some(queue) = queue {
-        chains.push(plain(HOLD, new_in(ElementSet::Held, &wait_in_queue(queue))));
+    if queue.is_some() {
+        chains.push(plain(HOLD, new_in(ElementSet::Held, &go_to(WAIT))));
         chains.extend(calls(HOLD, "filter", -120));
     }
     chains.extend(calls(REFUSE, "filter", -110));
@@ -332,7 +364,7 @@ impl FrontendScope {
     const ALL: [Self; 2] = [Self::Service, Self::Node];
 
     /// What names of its chains end with.
-    const fn suffix(self) -> &'static str {
+    pub(super) const fn suffix(self) -> &'static str {
         match self {
             Self::Service => "",
             Self::Node => "-node",
@@ -340,172 +372,52 @@ impl FrontendScope {
     }
 }
 
-/// A chain that exists because some Service needs it.
+/// What may differ between clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum NeededChain {
-    /// Picks one of so many endpoints.
-    Pick { family: IpFamily, scope: FrontendScope, endpoints: NonZeroU16, sticky: bool },
-    /// Remembers clients for so long.
-    Remember { family: IpFamily, scope: FrontendScope, sticky_s: NonZeroU32 },
+pub(super) enum ClientStep {
+    Hold,
+    Refuse,
+    Route,
 }
 
-impl NeededChain {
-    /// Those that an element needs.
-    pub(super) fn of_element(element: &RuleElement) -> impl Iterator<Item = Self> {
-        let chains = match element {
-            RuleElement::Pick(frontend, pick) => {
-                let scope = match frontend.is_node_port() {
-                    true => FrontendScope::Node,
-                    false => FrontendScope::Service,
-                };
-                let (family, sticky) = (frontend.family(), pick.sticky_s.is_some());
-                let remember = |sticky_s| Self::Remember { family, scope, sticky_s };
-                let remember = pick.sticky_s.map(remember);
-                [Some(Self::Pick { family, scope, endpoints: pick.endpoints, sticky }), remember]
-            }
-            RuleElement::Endpoint(..)
-            | RuleElement::Member(..)
-            | RuleElement::Refused(..)
-            | RuleElement::Held(_)
-            | RuleElement::Guarded(_)
-            | RuleElement::Source(..)
-            | RuleElement::HostPort(_)
-            | RuleElement::Hairpin(_) => [None, None],
-        };
-        chains.into_iter().flatten()
-    }
+impl ClientStep {
+    const ALL: [Self; 3] = [Self::Hold, Self::Refuse, Self::Route];
 
-    pub(super) fn name(self) -> String {
-        let (Self::Pick { family, scope, .. } | Self::Remember { family, scope, .. }) = self;
-        let end = [scope.suffix(), family_suffix(family)].concat();
+    /// The chain that decides for all others.
+    const fn before(self) -> &'static str {
         match self {
-            Self::Pick { endpoints, sticky: true, .. } => format!("pick-{endpoints}-sticky{end}"),
-            Self::Pick { endpoints, sticky: false, .. } => format!("pick-{endpoints}{end}"),
-            Self::Remember { sticky_s, .. } => format!("remember-{sticky_s}{end}"),
+            Self::Hold => HOLD,
+            Self::Refuse => REFUSE,
+            Self::Route => ROUTE,
         }
     }
 
-    /// The map that leads to it from a number of endpoints.
-    pub(super) fn map(self) -> Option<(&'static str, [u32; 2])> {
+    pub(super) const fn chain(self) -> &'static str {
         match self {
-            Self::Pick { family, scope, endpoints, sticky } => {
-                let map = match scope {
-                    FrontendScope::Service => PICKS,
-                    FrontendScope::Node => NODE_PICKS,
-                };
-                Some((map.of(family), [endpoints.get().into(), sticky.into()]))
-            }
-            Self::Remember { .. } => None,
+            Self::Hold => "hold-by-client",
+            Self::Refuse => "refuse-by-client",
+            Self::Route => "route-by-client",
         }
-    }
-
-    pub(super) fn definition(self) -> ChainDefinition {
-        let rules = match self {
-            Self::Pick { family, scope, endpoints, sticky } => {
-                pick_rules((family, scope), endpoints, sticky)
-            }
-            Self::Remember { family, scope, sticky_s } => {
-                vec![remember_client((family, scope), sticky_s)]
-            }
-        };
-        ChainDefinition { name: self.name(), base: None, rules }
     }
 }
 
 /// What a frontend's address is.
-type AddressKind = (IpFamily, FrontendScope);
+pub(super) type AddressKind = (IpFamily, FrontendScope);
 
-/// In the order in which they are tried.
-fn pick_rules(kind: AddressKind, endpoints: NonZeroU16, sticky: bool) -> Vec<Vec<Expression>> {
-    let mut rules = Vec::new();
-    if sticky {
-        rules.extend([stay(kind), forget_client(kind)]);
-    }
-    if endpoints != NonZeroU16::MIN {
-        rules.push(pick_below(kind, endpoints.get().into()));
-    }
-    rules.push(pick_below(kind, 1));
-    rules
-}
-
-/// Frontend in registers 0 to w + 1, then the number, then the endpoint.
-fn pick_below(kind: AddressKind, endpoints: u32) -> Vec<Expression> {
-    let (family, _) = kind;
-    let w = words(family);
-    let (endpoint, port) = (register(w + 3), register(2 * w + 3));
-    let pick = vec![
-        load_random(endpoints, register(w + 2)),
-        look_up(ElementSet::Endpoints.name(family), register(0), endpoint),
-        redirect(family, endpoint, port),
-    ];
-    [is_of_family(family), load_frontend(kind, 0), pick].concat()
-}
-
-/// Where client, frontend and endpoint are in rules for affinity.
-struct AffinityRegisters {
-    client: Register,
-    frontend: Register,
-    /// The frontend's port, where what the map says begins (see above).
-    data: Register,
-    endpoint: Register,
-    endpoint_port: Register,
-}
-
-fn affinity_registers(family: IpFamily) -> AffinityRegisters {
-    let w = words(family);
-    AffinityRegisters {
-        client: register(0),
-        frontend: register(w),
-        data: register(2 * w + 1),
-        endpoint: register(2 * w + 2),
-        endpoint_port: register(3 * w + 2),
-    }
-}
-
-fn stay(kind: AddressKind) -> Vec<Expression> {
-    let (family, _) = kind;
-    let at = affinity_registers(family);
-    let checks = vec![
-        look_up(AFFINITY.of(family), at.client, at.data),
-        load_destination_port(at.data),
-        is_in(ElementSet::Members.name(family), at.frontend),
-        redirect(family, at.endpoint, at.endpoint_port),
-    ];
-    [client_and_frontend(kind), source_instead(family), checks].concat()
-}
-
-/// The client's endpoint is gone. To renew an element would not change what it says.
-fn forget_client(kind: AddressKind) -> Vec<Expression> {
-    let (family, _) = kind;
-    let at = affinity_registers(family);
-    let remove = update_map(AFFINITY.of(family), SetUpdate::Remove, at.client, at.data);
-    [client_and_frontend(kind), source_instead(family), vec![remove]].concat()
-}
-
-fn client_and_frontend(kind: AddressKind) -> Vec<Expression> {
-    let (family, _) = kind;
-    let client = load_source(family, affinity_registers(family).client);
-    [is_of_family(family), vec![client], load_frontend(kind, words(family))].concat()
-}
-
-/// Where the endpoint will be.
-fn source_instead(family: IpFamily) -> Vec<Expression> {
-    let at = affinity_registers(family);
-    vec![load_source(family, at.endpoint), load_source_port(at.endpoint_port)]
-}
-
-/// After the pick, so that the endpoint is the packet's destination.
-fn remember_client(kind: AddressKind, sticky_s: NonZeroU32) -> Vec<Expression> {
-    let (family, _) = kind;
-    let at = affinity_registers(family);
-    let timeout_ms = u64::from(sticky_s.get()) * MILLIS_PER_SECOND;
-    let endpoint =
-        vec![load_destination(family, at.endpoint), load_destination_port(at.endpoint_port)];
-    let renew = SetUpdate::Renew { timeout_ms };
-    let update = update_map(AFFINITY.of(family), renew, at.client, at.data);
-    let original = load_original_frontend(kind, words(family));
-    let client = vec![load_source(family, at.client)];
-    [is_of_family(family), client, original, endpoint, vec![update]].concat()
+/// From the key in registers 0 to `end` - 1 to the chain that picks. What `services` says lies in
+/// the next 3, of which the last 2 are the key of `picks` (see above).
+pub(super) fn pick(
+    services: ElementSet,
+    picks: FamilyName,
+    family: IpFamily,
+    end: u32,
+) -> Vec<Expression> {
+    vec![
+        load_mark(register(end + 1)),
+        load_mark(register(end + 2)),
+        look_up(services.name(family), register(0), register(end)),
+        look_up(picks.of(family), register(end + 1), Register::Verdict),
+    ]
 }
 
 fn remember_rules(family: IpFamily) -> Vec<Vec<Expression>> {
@@ -518,7 +430,7 @@ fn remember_rules(family: IpFamily) -> Vec<Vec<Expression>> {
     vec![rule(FrontendScope::Service), rule(FrontendScope::Node)]
 }
 
-fn load_frontend((family, scope): AddressKind, first: u32) -> Vec<Expression> {
+pub(super) fn load_frontend((family, scope): AddressKind, first: u32) -> Vec<Expression> {
     let mut load = match scope {
         FrontendScope::Service => vec![load_destination(family, register(first))],
         FrontendScope::Node => load_any_address(family, register(first)),
@@ -529,7 +441,7 @@ fn load_frontend((family, scope): AddressKind, first: u32) -> Vec<Expression> {
 }
 
 /// The same when the destination is changed already.
-fn load_original_frontend((family, scope): AddressKind, first: u32) -> Vec<Expression> {
+pub(super) fn load_original_frontend((family, scope): AddressKind, first: u32) -> Vec<Expression> {
     let mut load = match scope {
         FrontendScope::Service => vec![load_original_destination(family, register(first))],
         FrontendScope::Node => load_any_original_address(family, register(first)),
@@ -552,18 +464,9 @@ fn is_for_node(config: &RuleTableConfig, family: IpFamily) -> Vec<Expression> {
     [is_for_this_machine(), not_loopback].concat()
 }
 
-/// Frontend in registers 0 to w + 1; what `services` says in the next 3, of which the last 2 are
-/// the key of `picks` (see above).
+/// Frontend in registers 0 to w + 1.
 fn route_rules(config: &RuleTableConfig, family: IpFamily) -> Vec<Vec<Expression>> {
-    let w = words(family);
-    let pick = |map: FamilyName| {
-        vec![
-            load_mark(register(w + 3)),
-            load_mark(register(w + 4)),
-            look_up(ElementSet::Services.name(family), register(0), register(w + 2)),
-            look_up(map.of(family), register(w + 3), Register::Verdict),
-        ]
-    };
+    let pick = |picks| pick(ElementSet::Services, picks, family, words(family) + 2);
     let service = load_frontend((family, FrontendScope::Service), 0);
     let node = load_frontend((family, FrontendScope::Node), 0);
     let of_node = is_for_node(config, family);

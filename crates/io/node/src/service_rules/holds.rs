@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rekindle_net::rules::HeldPacket;
-use rekindle_services::{Frontend, RuleChanges, RuleElement, ServiceRouter};
+use rekindle_services::{ClientView, RuleChanges, RuleElement, ServiceRouter};
 use tokio::time::Instant;
 
 /// Their first packets, which the kernel keeps, and until when.
@@ -12,7 +12,7 @@ pub(super) struct Holds {
     /// In the order in which they came.
     packets: Vec<HeldPacket>,
     /// When those that wait for a frontend have waited long enough.
-    ends: BTreeSet<(Instant, Frontend)>,
+    ends: BTreeSet<(Instant, ClientView)>,
 }
 
 impl Holds {
@@ -21,18 +21,18 @@ impl Holds {
         self.ends.first().map(|(at, _)| *at)
     }
 
-    /// The frontend for which that is so.
-    pub(super) fn pop_end(&mut self) -> Option<Frontend> {
-        self.ends.pop_first().map(|(_, frontend)| frontend)
+    /// The frontend, and of which clients, for which that is so.
+    pub(super) fn pop_end(&mut self) -> Option<ClientView> {
+        self.ends.pop_first().map(|(_, view)| view)
     }
 
     /// Notes where these changes have connections begin to wait, and where they do so no more.
     pub(super) fn note(&mut self, changes: &RuleChanges, router: &ServiceRouter) {
-        let ended: BTreeSet<Frontend> = held_frontends(&changes.removed).collect();
-        self.ends.retain(|(_, frontend)| !ended.contains(frontend));
-        for frontend in held_frontends(&changes.added) {
-            let time = router.hold(frontend).unwrap_or_default();
-            self.ends.insert((Instant::now() + time.to_std(), frontend));
+        let ended: BTreeSet<ClientView> = held(&changes.removed).collect();
+        self.ends.retain(|(_, view)| !ended.contains(view));
+        for view in held(&changes.added) {
+            let time = router.hold(view).unwrap_or_default();
+            self.ends.insert((Instant::now() + time.to_std(), view));
         }
     }
 
@@ -56,20 +56,21 @@ impl Holds {
 
 /// Whether these changes may let connections go on.
 pub(super) fn end_holds(changes: &RuleChanges) -> bool {
-    held_frontends(&changes.removed).next().is_some()
+    held(&changes.removed).next().is_some()
 }
 
 fn waits(packet: &HeldPacket, router: &ServiceRouter) -> bool {
-    packet.frontends().any(|frontend| router.hold(frontend).is_some())
+    packet.frontends().any(|(frontend, client)| router.waits(frontend, client))
 }
 
-fn held_frontends(elements: &[RuleElement]) -> impl Iterator<Item = Frontend> {
+fn held(elements: &[RuleElement]) -> impl Iterator<Item = ClientView> {
     elements.iter().filter_map(|element| match *element {
-        RuleElement::Held(frontend) => Some(frontend),
+        RuleElement::Held(view) => Some(view),
         RuleElement::Pick(..)
         | RuleElement::Endpoint(..)
         | RuleElement::Member(..)
         | RuleElement::Refused(..)
+        | RuleElement::OnOtherNodes(..)
         | RuleElement::Guarded(_)
         | RuleElement::Source(..)
         | RuleElement::HostPort(_)

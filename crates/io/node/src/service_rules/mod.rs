@@ -1,5 +1,5 @@
-//! Services in the kernel: follows Services and EndpointSlices, and keeps the rules of the engine's
-//! table as `rekindle_services` wants them. One table serves all nodes of a machine.
+//! Services in the kernel: follows Services, EndpointSlices and Nodes, and keeps the rules of the
+//! engine's table as `rekindle_services` wants them. One table serves all nodes of a machine.
 //!
 //! ```text
 //!  watches ──────────────► ServiceRouter ── changes ──► RuleTable ──► kernel
@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{EventSource, Service};
+use k8s_openapi::api::core::v1::{EventSource, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Client, Resource};
 use rekindle_net::rules::{HeldPacket, RuleError, RuleTable, RuleTableConfig};
@@ -93,6 +93,7 @@ pub struct ServiceRules {
 struct ListedServices {
     services: bool,
     slices: bool,
+    nodes: bool,
 }
 
 impl ServiceRules {
@@ -138,7 +139,8 @@ impl ServiceRules {
         let source = EventSource { component: Some(COMPONENT.to_owned()), host: None };
         let recorder = EventRecorder::start_for(client.clone(), source, clock);
         let mut services = watch_objects(Api::<Service>::all(client.clone()), READER);
-        let mut slices = watch_objects(Api::<EndpointSlice>::all(client), READER);
+        let mut slices = watch_objects(Api::<EndpointSlice>::all(client.clone()), READER);
+        let mut nodes = watch_objects(Api::<Node>::all(client), READER);
         self.adopt_host_ports().await;
         loop {
             self.report_left_out(&recorder);
@@ -158,6 +160,10 @@ impl ServiceRules {
                 },
                 news = services.next() => match news {
                     Some(news) => self.services_changed(news, &recorder).await,
+                    None => return,
+                },
+                news = nodes.next() => match news {
+                    Some(news) => self.nodes_changed(news).await,
                     None => return,
                 },
                 changed = self.table.changed_by_others(), if self.is_told_of_others => match changed {
@@ -302,10 +308,21 @@ impl ServiceRules {
         self.apply(changes).await;
     }
 
+    async fn nodes_changed(&mut self, news: WatchNews<Node>) {
+        if let (WatchNews::All(_), KernelRules::Unlisted(ListedServices { nodes, .. })) =
+            (&news, &mut self.kernel)
+        {
+            *nodes = true;
+        }
+        let (set, set_all) = (ServiceRouter::set_node, ServiceRouter::set_nodes);
+        let changes = changes_by(news, &mut self.router, set, set_all);
+        self.apply(changes).await;
+    }
+
     /// The connections that wait for a frontend have waited long enough.
     async fn end_hold(&mut self) {
-        if let Some(frontend) = self.holds.pop_end() {
-            let changes = self.router.end_hold(frontend);
+        if let Some(view) = self.holds.pop_end() {
+            let changes = self.router.end_hold(view);
             self.apply(changes).await;
         }
     }
@@ -324,7 +341,7 @@ impl ServiceRules {
         self.holds.note(&changes, &self.router);
         self.health.tell(&self.router);
         match self.kernel {
-            KernelRules::Unlisted(ListedServices { services: true, slices: true }) => {
+            KernelRules::Unlisted(ListedServices { services: true, slices: true, nodes: true }) => {
                 self.replace().await
             }
             KernelRules::Unlisted(_) | KernelRules::Stale { .. } => {}

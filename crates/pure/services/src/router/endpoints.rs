@@ -7,17 +7,18 @@ use rekindle_types::{NamespacedName, PodUid};
 
 use super::{PodRouting, ServiceRouter, WithdrawalCause, forget};
 use crate::routed::{
-    EndpointUse, RoutedEndpoint, RoutedFrontend, RoutedService, RoutedSlice, TrafficPolicy,
+    EndpointHints, EndpointUse, RoutedEndpoint, RoutedFrontend, RoutedNode, RoutedService,
+    RoutedSlice, TrafficPolicy,
 };
 
 impl ServiceRouter {
+    /// All that the frontend could lead to.
     pub(super) fn endpoints_of(
         &self,
         (key, service): (&NamespacedName, &RoutedService),
         routed: &RoutedFrontend,
-    ) -> FoundEndpoints {
-        let (mut ready, mut last_resort) = (BTreeSet::new(), BTreeSet::new());
-        let (mut is_elsewhere, mut is_restarting) = (false, false);
+    ) -> KnownEndpoints<'_> {
+        let mut known = Vec::new();
         for name in self.slices_of.get(key).into_iter().flatten() {
             let key = NamespacedName { namespace: key.namespace.clone(), name: name.clone() };
             let Some(slice) = self.slices.get(&key) else { continue };
@@ -31,21 +32,15 @@ impl ServiceRouter {
                 }
                 let routing = endpoint.pod.as_ref().and_then(|pod| self.pods.get(pod));
                 let (address, use_) = place_and_use(service, slice, endpoint, routing);
-                let address = SocketAddr::new(address, port.number);
-                is_restarting |= match routing {
+                let is_restarting = match routing {
                     Some(PodRouting::Withdrawn(cause)) => cause.is_restart(),
                     Some(PodRouting::Admitted(_) | PodRouting::Gone) | None => false,
                 };
-                let is_local = routed.policy == TrafficPolicy::Cluster || endpoint.is_on_node;
-                match (use_, is_local) {
-                    (EndpointUse::None, _) => {}
-                    (EndpointUse::Ready | EndpointUse::LastResort, false) => is_elsewhere = true,
-                    (EndpointUse::Ready, true) => drop(ready.insert(address)),
-                    (EndpointUse::LastResort, true) => drop(last_resort.insert(address)),
-                }
+                let at = SocketAddr::new(address, port.number);
+                known.push(KnownEndpoint { at, use_, is_restarting, endpoint });
             }
         }
-        FoundEndpoints { ready, last_resort, is_elsewhere, is_restarting }
+        KnownEndpoints { policy: routed.policy, known }
     }
 
     /// A slice of this Service no longer has the pod; another one may.
@@ -61,12 +56,101 @@ impl ServiceRouter {
     }
 }
 
+/// The endpoints that are known of a frontend.
+pub(super) struct KnownEndpoints<'a> {
+    policy: TrafficPolicy,
+    known: Vec<KnownEndpoint<'a>>,
+}
+
+struct KnownEndpoint<'a> {
+    at: SocketAddr,
+    use_: EndpointUse,
+    is_restarting: bool,
+    /// As the slice has it.
+    endpoint: &'a RoutedEndpoint,
+}
+
+/// Which endpoints are near to clients on a node.
+#[derive(Clone, Copy)]
+enum Nearness<'a> {
+    Node(&'a str),
+    Zone(&'a str),
+}
+
+impl KnownEndpoints<'_> {
+    /// Those for clients anywhere. All nodes of an engine are one machine: a client that is no pod
+    /// is on each of them.
+    pub(super) fn for_all(&self) -> FoundEndpoints {
+        self.select(|it| self.policy == TrafficPolicy::Cluster || it.endpoint.node.is_some())
+    }
+
+    /// Those for the pods of a node (`internalTrafficPolicy`, and the hints that
+    /// `trafficDistribution` causes).
+    pub(super) fn for_node(&self, name: &str, node: &RoutedNode) -> FoundEndpoints {
+        let nearness = match self.policy {
+            TrafficPolicy::Local => {
+                return self.select(|it| it.endpoint.node.as_deref() == Some(name));
+            }
+            TrafficPolicy::Cluster => self.nearness(name, node),
+        };
+        self.select(|it| nearness.is_none_or(|nearness| it.is_near(nearness)))
+    }
+
+    /// As kube-proxy decides it: by node or by zone where each ready endpoint has a hint of that
+    /// kind, and one is meant for clients there.
+    fn nearness<'n>(&self, name: &'n str, node: &'n RoutedNode) -> Option<Nearness<'n>> {
+        // a slice that is behind has no hints yet
+        let is_ready =
+            |it: &&KnownEndpoint<'_>| [it.use_, it.endpoint.use_] == [EndpointUse::Ready; 2];
+        let ready = || self.known.iter().filter(is_ready).map(|it| &it.endpoint.hints);
+        let all_hint_at = |name: &str, list: fn(&EndpointHints) -> &[String]| {
+            ready().all(|hints| !list(hints).is_empty())
+                && ready().any(|hints| list(hints).iter().any(|hint| hint == name))
+        };
+        if all_hint_at(name, |hints| &hints.nodes) {
+            return Some(Nearness::Node(name));
+        }
+        let zone = node.zone.as_deref()?;
+        all_hint_at(zone, |hints| &hints.zones).then_some(Nearness::Zone(zone))
+    }
+
+    fn select(&self, is_meant: impl Fn(&KnownEndpoint<'_>) -> bool) -> FoundEndpoints {
+        let mut found = FoundEndpoints::default();
+        for known in &self.known {
+            let is_meant = is_meant(known);
+            found.is_restarting |= is_meant && known.is_restarting;
+            match (known.use_, is_meant) {
+                (EndpointUse::None, _) => {}
+                (EndpointUse::Ready | EndpointUse::LastResort, false) => found.is_elsewhere = true,
+                (EndpointUse::Ready, true) => drop(found.ready.insert(known.at)),
+                (EndpointUse::LastResort, true) => drop(found.last_resort.insert(known.at)),
+            }
+        }
+        found
+    }
+}
+
+impl KnownEndpoint<'_> {
+    /// By its hints, or by its place as long as the slice has none.
+    fn is_near(&self, nearness: Nearness<'_>) -> bool {
+        let (hints, place, wanted) = match nearness {
+            Nearness::Node(name) => (&self.endpoint.hints.nodes, &self.endpoint.node, name),
+            Nearness::Zone(name) => (&self.endpoint.hints.zones, &self.endpoint.zone, name),
+        };
+        match hints.is_empty() {
+            true => place.as_deref() == Some(wanted),
+            false => hints.iter().any(|hint| hint == wanted),
+        }
+    }
+}
+
 /// Where a frontend may lead.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FoundEndpoints {
     pub(super) ready: BTreeSet<SocketAddr>,
     /// Those that are being ended and still serve.
     pub(super) last_resort: BTreeSet<SocketAddr>,
-    /// Whether there are some that the traffic policy leaves out, as another node has them.
+    /// Whether there are some that are left out, as another node has them.
     pub(super) is_elsewhere: bool,
     /// Whether there are some that are restarted in place.
     pub(super) is_restarting: bool,

@@ -40,7 +40,7 @@ impl ServiceRouter {
     fn local_endpoints(&self, key: &NamespacedName, service: &RoutedService) -> usize {
         let is_local = |routed: &&RoutedFrontend| routed.policy == TrafficPolicy::Local;
         let frontends = service.frontends.iter().filter(is_local);
-        let local = |routed| self.endpoints_of((key, service), routed).ready;
+        let local = |routed| self.endpoints_of((key, service), routed).for_all().ready;
         let addresses: BTreeSet<IpAddr> =
             frontends.flat_map(local).map(|endpoint| endpoint.ip()).collect();
         // a pod has one of each family at most

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use super::{ServiceIdentity, ServiceRouter};
-use crate::frontend::Frontend;
+use crate::frontend::{ClientView, Frontend};
 use crate::rules::{RuleChanges, RuleElement, RuleElements};
 
 impl ServiceRouter {
@@ -69,7 +69,9 @@ pub struct ContestedPort {
 /// before.
 pub fn host_ports_in(elements: &RuleElements) -> impl Iterator<Item = (Frontend, SocketAddr)> + '_ {
     elements.iter().filter_map(|element| {
-        let RuleElement::Endpoint(frontend, _, endpoint) = *element else { return None };
+        let RuleElement::Endpoint(ClientView { frontend, .. }, _, endpoint) = *element else {
+            return None;
+        };
         let is_host_port = elements.contains(&RuleElement::HostPort(frontend));
         is_host_port.then_some((frontend, endpoint))
     })

@@ -106,10 +106,11 @@ impl ServiceRouter {
             RuleElement::Pick(..)
             | RuleElement::Endpoint(..)
             | RuleElement::Refused(..)
+            | RuleElement::OnOtherNodes(..)
             | RuleElement::Held(_)
             | RuleElement::HostPort(_) => {
                 let routed = service.frontends.iter().find(|it| it.frontend == frontend);
-                routed.map(|routed| routed.field)
+                routed.map(|routed| routed.origin.field())
             }
             RuleElement::Hairpin(_) => None,
         }

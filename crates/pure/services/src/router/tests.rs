@@ -10,7 +10,7 @@ use rekindle_types::connection_hold::ANNOTATION;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::SourceRange;
+use crate::{Refusal, SourceRange};
 
 pub(super) fn service(spec: Value) -> Service {
     serde_json::from_value(json!({ "metadata": { "name": "web" }, "spec": spec })).unwrap()
@@ -86,6 +86,7 @@ pub(super) fn shown(elements: impl IntoIterator<Item = RuleElement>) -> Vec<Stri
         RuleElement::Endpoint(frontend, n, endpoint) => format!("{frontend} {n} {endpoint}"),
         RuleElement::Member(frontend, endpoint) => format!("{frontend} has {endpoint}"),
         RuleElement::Refused(frontend, refusal) => format!("{frontend} {refusal:?}"),
+        RuleElement::OnOtherNodes(frontend, clients) => format!("{frontend} of {clients} Drop"),
         RuleElement::Held(frontend) => format!("{frontend} waits"),
         RuleElement::Guarded(frontend) => format!("{frontend} is guarded"),
         RuleElement::Source(frontend, SourceRange { network, prefix }) => {
@@ -312,6 +313,157 @@ fn a_policy_that_says_local_leaves_out_what_no_node_here_has() {
     assert!(lines.contains(&"10.96.0.10:80/TCP one of 2".to_owned()), "{lines:?}");
 }
 
+/// A node whose pods are in 10.88.`third`.0/24.
+fn node((name, zone): (&str, &str), third: u8) -> Node {
+    serde_json::from_value(json!({
+        "metadata": { "name": name, "labels": { "topology.kubernetes.io/zone": zone } },
+        "spec": { "podCIDRs": [format!("10.88.{third}.0/24"), format!("fd00:88::{third}00/120")] },
+    }))
+    .unwrap()
+}
+
+/// A ready endpoint on a node, and the zone it is hinted for.
+fn placed(last: u8, node: &str, zone: &str) -> Value {
+    let mut endpoint = ready(last);
+    endpoint["nodeName"] = json!(node);
+    endpoint["zone"] = json!(zone);
+    endpoint["hints"] = json!({ "forZones": [{ "name": zone }] });
+    endpoint
+}
+
+/// Nodes n and m in zone east, and w in zone west.
+fn router_on_nodes(service: &Service, slice: &EndpointSlice) -> ServiceRouter {
+    let mut router = router(service, slice);
+    for (third, (name, zone)) in (1..).zip([("n", "east"), ("m", "east"), ("w", "west")]) {
+        router.set_node(NamespacedName::new("", name), Some(&node((name, zone), third)));
+    }
+    router
+}
+
+fn of_nodes(router: &ServiceRouter) -> Vec<String> {
+    shown(router.elements()).into_iter().filter(|line| line.contains(" of 10.88.")).collect()
+}
+
+fn local() -> Service {
+    service(
+        json!({ "clusterIP": "10.96.0.10", "internalTrafficPolicy": "Local", "ports": [{ "port": 80 }] }),
+    )
+}
+
+#[test]
+fn pods_of_a_node_are_led_to_its_own_endpoints_where_the_policy_is_local() {
+    let endpoints = [placed(2, "n", "east"), placed(3, "n", "east"), placed(4, "m", "east")];
+    let mut router = router_on_nodes(&local(), &slice(json!(endpoints)));
+    let lines = shown(router.elements());
+    assert!(lines.contains(&"10.96.0.10:80/TCP one of 3".to_owned()), "the machine's: {lines:?}");
+    let expected = [
+        "10.96.0.10:80/TCP of 10.88.1.0/24 one of 2",
+        "10.96.0.10:80/TCP of 10.88.2.0/24 one of 1",
+        "10.96.0.10:80/TCP of 10.88.1.0/24 0 10.88.0.2:8080",
+        "10.96.0.10:80/TCP of 10.88.1.0/24 1 10.88.0.3:8080",
+        "10.96.0.10:80/TCP of 10.88.2.0/24 0 10.88.0.4:8080",
+        "10.96.0.10:80/TCP of 10.88.3.0/24 Drop",
+    ];
+    assert_eq!(of_nodes(&router), expected);
+    // what is external does not ask where it comes from
+    router.set_service(key("web"), Some(&plain()));
+    assert_eq!(of_nodes(&router), Vec::<String>::new());
+    // a node that has all endpoints needs no rules of its own
+    router.set_service(key("web"), Some(&local()));
+    let on_one = [placed(2, "n", "east"), placed(3, "n", "east")];
+    router.set_slice(key("web-a"), Some(&slice(json!(on_one))));
+    let others =
+        ["10.96.0.10:80/TCP of 10.88.2.0/24 Drop", "10.96.0.10:80/TCP of 10.88.3.0/24 Drop"];
+    assert_eq!(of_nodes(&router), others);
+    router.set_node(NamespacedName::new("", "w"), None);
+    assert_eq!(of_nodes(&router), others[..1]);
+}
+
+#[test]
+fn of_nodes_whose_ranges_meet_the_first_by_name_has_them() {
+    let mut router = router_on_nodes(&local(), &slice(json!([placed(2, "n", "east")])));
+    let before = router.elements();
+    let mut same: Node = node(("z", "east"), 1);
+    same.spec.as_mut().unwrap().pod_cidrs = Some(vec!["10.88.1.128/25".to_owned()]);
+    router.set_node(NamespacedName::new("", "z"), Some(&same));
+    assert_eq!(router.elements(), before);
+    router.set_node(NamespacedName::new("", "n"), None);
+    let of_other = "10.96.0.10:80/TCP of 10.88.1.128/25 Drop".to_owned();
+    assert!(of_nodes(&router).contains(&of_other));
+}
+
+#[test]
+fn pods_of_a_zone_are_led_to_its_endpoints_while_all_are_hinted_and_one_is_for_it() {
+    let endpoints = [placed(2, "n", "east"), placed(3, "m", "east"), placed(4, "w", "west")];
+    let mut router = router_on_nodes(&plain(), &slice(json!(endpoints)));
+    let (east, west) = ([1, 2].map(|third| format!("10.88.{third}.0/24")), "10.88.3.0/24");
+    let to = |clients: &str, count| format!("10.96.0.10:80/TCP of {clients} one of {count}");
+    let picks = |router: &ServiceRouter| {
+        let lines = of_nodes(router).into_iter();
+        lines.filter(|line| line.contains(" one of ")).collect::<Vec<_>>()
+    };
+    assert_eq!(picks(&router), [to(&east[0], 2), to(&east[1], 2), to(west, 1)]);
+    // the only one of its zone is restarted: better far than not at all
+    router.withdraw(&pod(4), WithdrawalCause::Restarting);
+    assert_eq!(picks(&router), Vec::<String>::new(), "all that are left are in east");
+    router.admit(&pod(4), &[at(4)]);
+    // ready before its slice says so, and has a hint
+    let mut early = placed(5, "w", "west");
+    early["conditions"] = json!({ "ready": false });
+    early["hints"] = Value::Null;
+    let endpoints = [endpoints[0].clone(), endpoints[2].clone(), early];
+    router.set_slice(key("web-a"), Some(&slice(json!(endpoints))));
+    router.admit(&pod(5), &[at(5)]);
+    assert_eq!(picks(&router), [to(&east[0], 1), to(&east[1], 1), to(west, 2)]);
+    // one without a hint: hints do not count
+    let endpoints = [placed(2, "n", "east"), placed(4, "w", "west"), ready(6)];
+    router.set_slice(key("web-a"), Some(&slice(json!(endpoints))));
+    assert_eq!(picks(&router), Vec::<String>::new());
+}
+
+#[test]
+fn hints_for_nodes_come_before_those_for_zones() {
+    let endpoints = [("n", 2), ("m", 3)].map(|(node, last)| {
+        let mut endpoint = placed(last, node, "east");
+        endpoint["hints"]["forNodes"] = json!([{ "name": node }]);
+        endpoint
+    });
+    let router = router_on_nodes(&plain(), &slice(json!(endpoints)));
+    let expected = [
+        "10.96.0.10:80/TCP of 10.88.1.0/24 one of 1",
+        "10.96.0.10:80/TCP of 10.88.2.0/24 one of 1",
+        "10.96.0.10:80/TCP of 10.88.1.0/24 0 10.88.0.2:8080",
+        "10.96.0.10:80/TCP of 10.88.2.0/24 0 10.88.0.3:8080",
+    ];
+    assert_eq!(of_nodes(&router), expected, "node w has neither, and zone west none: all");
+}
+
+#[test]
+fn pods_of_a_node_wait_while_its_only_endpoint_is_restarted_and_other_nodes_have_some() {
+    let endpoints = [placed(2, "n", "east"), placed(3, "m", "east")];
+    let mut router = router_on_nodes(&local(), &slice(json!(endpoints)));
+    let changes = router.withdraw(&pod(2), WithdrawalCause::Restarting);
+    let waits = "10.96.0.10:80/TCP of 10.88.1.0/24 waits".to_owned();
+    assert!(shown(changes.added).contains(&waits));
+    let range = SourceRange::parse("10.88.1.0/24").unwrap();
+    let frontend = web_frontend();
+    let client = |third| IpAddr::from([10, 88, third, 9]);
+    let who = |router: &ServiceRouter| [1, 2, 3].map(|third| router.waits(frontend, client(third)));
+    assert_eq!(who(&router), [true, false, false]);
+    let view = ClientView { frontend, clients: Clients::Within(range) };
+    assert_eq!(router.hold(view), Some(TickDuration::from_secs(2)));
+    assert_eq!(shown(router.end_hold(view).removed), [waits]);
+    assert_eq!(who(&router), [false; 3]);
+    assert!(of_nodes(&router).contains(&"10.96.0.10:80/TCP of 10.88.1.0/24 Drop".to_owned()));
+    router.admit(&pod(2), &[at(2)]);
+    assert!(of_nodes(&router).contains(&"10.96.0.10:80/TCP of 10.88.1.0/24 one of 1".to_owned()));
+    // and where no node has any, all clients wait
+    for last in [2, 3] {
+        router.withdraw(&pod(last), WithdrawalCause::Restarting);
+    }
+    assert_eq!((who(&router), of_nodes(&router).len()), ([true; 3], 0));
+}
+
 #[test]
 fn sticky_clients_may_stay_with_the_endpoints_that_there_are() {
     let service = service(json!({
@@ -517,6 +669,8 @@ enum Step {
     EndHolds,
     Ports(bool),
     AllServices(BTreeMap<NamespacedName, Service>),
+    Node(&'static str, Option<&'static str>),
+    AllNodes(BTreeMap<NamespacedName, Node>),
     HostPort(IpAddr, u16, Option<u8>),
     /// The kernel refuses the element with this number.
     LeaveOut(prop::sample::Index),
@@ -525,8 +679,8 @@ enum Step {
 
 fn any_service() -> impl Strategy<Value = Service> {
     let type_ = prop::sample::select(vec!["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]);
-    let flags = [any::<bool>(), any::<bool>(), any::<bool>()];
-    (type_, 1_u8..3, flags).prop_map(|(type_, ip, [sticky, local, is_dual])| {
+    let flags = [any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()];
+    (type_, 1_u8..3, flags).prop_map(|(type_, ip, [sticky, local, is_dual, is_near])| {
         let mut addresses = vec![format!("10.96.0.{ip}")];
         addresses.extend(is_dual.then(|| format!("fd00:96::{ip}")));
         let mut service = service(json!({
@@ -536,6 +690,7 @@ fn any_service() -> impl Strategy<Value = Service> {
             "clusterIPs": addresses,
             "externalIPs": ["192.0.2.7", "2001:db8::7"],
             "sessionAffinity": if sticky { "ClientIP" } else { "None" },
+            "internalTrafficPolicy": if is_near { "Local" } else { "Cluster" },
             "externalTrafficPolicy": if local { "Local" } else { "Cluster" },
             "publishNotReadyAddresses": sticky,
             "ports": [{ "name": "t", "port": 80, "nodePort": 30080 },
@@ -550,18 +705,26 @@ fn any_service() -> impl Strategy<Value = Service> {
 
 fn any_slice(service: u8) -> impl Strategy<Value = EndpointSlice> {
     let condition = || prop::option::of(any::<bool>());
-    let endpoint = (2_u8..6, condition(), condition(), condition(), any::<bool>());
+    let nodes = prop::sample::select(vec![None, Some("n"), Some("m")]);
+    let hinted = prop::sample::select(vec![None, Some("forNodes"), Some("forZones")]);
+    let conditions = (condition(), condition(), condition());
+    let endpoint = (2_u8..6, conditions, nodes, hinted);
     let endpoints = prop::collection::vec(endpoint, 0..5);
     (endpoints, any::<bool>()).prop_map(move |(endpoints, is_second)| {
         let endpoints: Vec<Value> = endpoints
             .into_iter()
-            .map(|(last, ready, serving, terminating, here)| {
-                json!({
+            .map(|(last, (ready, serving, terminating), node, hinted)| {
+                let mut endpoint = json!({
                     "addresses": [format!("10.88.0.{last}")],
                     "conditions": { "ready": ready, "serving": serving, "terminating": terminating },
-                    "nodeName": here.then_some("n"),
-                    "targetRef": here.then(|| target(last)),
-                })
+                    "nodeName": node,
+                    "zone": node,
+                    "targetRef": node.map(|_| target(last)),
+                });
+                if let Some(list) = hinted {
+                    endpoint["hints"] = json!({ list: [{ "name": node.unwrap_or("other") }] });
+                }
+                endpoint
             })
             .collect();
         let ports = json!([{ "name": "t", "port": 8080 },
@@ -571,6 +734,11 @@ fn any_slice(service: u8) -> impl Strategy<Value = EndpointSlice> {
     })
 }
 
+/// Node n has 10.88.1.0/24, m has 10.88.2.0/24.
+fn any_node(name: &str, zone: &str) -> Node {
+    node((name, zone), if name == "n" { 1 } else { 2 })
+}
+
 fn any_step() -> impl Strategy<Value = Step> {
     let cause = prop::sample::select(vec![
         WithdrawalCause::Terminating,
@@ -578,6 +746,12 @@ fn any_step() -> impl Strategy<Value = Step> {
         WithdrawalCause::ContainerDown,
         WithdrawalCause::Unready,
     ]);
+    let names = || prop::sample::select(vec!["n", "m"]);
+    let zones = || prop::sample::select(vec!["n", "m", ""]);
+    let nodes = prop::collection::btree_map(names(), zones(), 0..3).prop_map(|nodes| {
+        let nodes = nodes.into_iter();
+        nodes.map(|(name, zone)| (NamespacedName::new("", name), any_node(name, zone))).collect()
+    });
     let listed = prop::collection::btree_map(
         (0_u8..2).prop_map(|n| key(&format!("s{n}"))),
         any_service(),
@@ -595,6 +769,8 @@ fn any_step() -> impl Strategy<Value = Step> {
         1 => Just(Step::EndHolds),
         2 => any::<bool>().prop_map(Step::Ports),
         1 => listed.prop_map(Step::AllServices),
+        2 => (names(), prop::option::of(zones())).prop_map(|(name, zone)| Step::Node(name, zone)),
+        1 => nodes.prop_map(Step::AllNodes),
         // one that Services want, too
         1 => (
             prop::sample::select(HOST_ADDRESSES.to_vec()),
@@ -630,7 +806,7 @@ fn web_frontend() -> Frontend {
 
 /// Whether new connections to it wait.
 fn waits(router: &ServiceRouter) -> bool {
-    let held = router.elements().contains(&RuleElement::Held(web_frontend()));
+    let held = router.elements().contains(&RuleElement::Held(web_frontend().into()));
     assert_eq!(router.hold(web_frontend()).is_some(), held);
     held
 }
@@ -749,6 +925,7 @@ proptest! {
         let mut router = ServiceRouter::new(IpStack::Dual);
         let mut services = BTreeMap::new();
         let mut slices = BTreeMap::new();
+        let mut nodes = BTreeMap::new();
         let mut pods = BTreeMap::new();
         let mut kernel = RuleElements::new();
         for step in steps {
@@ -792,6 +969,17 @@ proptest! {
                     services = listed;
                     router.set_services(&services)
                 }
+                Step::Node(name, zone) => {
+                    let node = zone.map(|zone| any_node(name, zone));
+                    let key = NamespacedName::new("", name);
+                    let changes = router.set_node(key.clone(), node.as_ref());
+                    put(&mut nodes, key, node);
+                    changes
+                }
+                Step::AllNodes(listed) => {
+                    nodes = listed;
+                    router.set_nodes(&nodes)
+                }
                 Step::HostPort(address, port, last) => {
                     let protocol = TransportProtocol::Tcp;
                     let port = Frontend { address, protocol, port };
@@ -831,6 +1019,7 @@ proptest! {
                 anew.set_host_port(*port, Some(*endpoint));
             }
             anew.set_services(&services);
+            anew.set_nodes(&nodes);
             // whether connections wait depends on what has passed
             let mut settled = router.clone();
             settled.take_back_left_out();
@@ -870,9 +1059,9 @@ fn put<T>(map: &mut BTreeMap<NamespacedName, T>, key: NamespacedName, value: Opt
 /// No connection waits any longer.
 fn end_holds(router: &mut ServiceRouter) {
     for element in router.elements() {
-        if let RuleElement::Held(frontend) = element {
+        if let RuleElement::Held(view) = element {
             let before = router.elements();
-            let changes = router.end_hold(frontend);
+            let changes = router.end_hold(view);
             assert!(changes.removed.contains(&element));
             let mut after = before;
             after.retain(|element| !changes.removed.contains(element));
@@ -884,37 +1073,52 @@ fn end_holds(router: &mut ServiceRouter) {
 
 fn without_numbers(elements: &RuleElements) -> BTreeSet<RuleElement> {
     let plain = |element: &RuleElement| match *element {
-        RuleElement::Endpoint(frontend, _, endpoint) => {
-            RuleElement::Endpoint(frontend, 0, endpoint)
-        }
+        RuleElement::Endpoint(view, _, endpoint) => RuleElement::Endpoint(view, 0, endpoint),
         other => other,
     };
     elements.iter().map(plain).collect()
 }
 
 fn check_numbers(elements: &RuleElements) -> Result<(), TestCaseError> {
-    let mut numbers: BTreeMap<Frontend, Vec<u16>> = BTreeMap::new();
-    let mut endpoints: BTreeSet<(Frontend, SocketAddr)> = BTreeSet::new();
+    let mut numbers: BTreeMap<ClientView, Vec<u16>> = BTreeMap::new();
+    let mut endpoints: BTreeSet<(ClientView, SocketAddr)> = BTreeSet::new();
+    let mut picked: BTreeSet<ClientView> = BTreeSet::new();
     for element in elements {
-        if let RuleElement::Endpoint(frontend, number, endpoint) = element {
-            numbers.entry(*frontend).or_default().push(*number);
-            prop_assert!(endpoints.insert((*frontend, *endpoint)), "{endpoint} twice");
+        match element {
+            RuleElement::Endpoint(view, number, endpoint) => {
+                numbers.entry(*view).or_default().push(*number);
+                prop_assert!(endpoints.insert((*view, *endpoint)), "{endpoint} twice");
+            }
+            RuleElement::Pick(view, _) => drop(picked.insert(*view)),
+            _ => {}
         }
     }
     for element in elements {
         match element {
-            RuleElement::Pick(frontend, pick) => {
-                let found = numbers.remove(frontend).unwrap_or_default();
+            RuleElement::Pick(view, pick) => {
+                let found = numbers.remove(view).unwrap_or_default();
                 let expected: Vec<u16> = (0..pick.endpoints.get()).collect();
                 prop_assert_eq!(found, expected);
             }
-            RuleElement::Refused(frontend, _) => prop_assert!(!numbers.contains_key(frontend)),
-            RuleElement::Member(frontend, endpoint) => {
-                prop_assert!(endpoints.contains(&(*frontend, *endpoint)));
+            RuleElement::Refused(frontend, _) => {
+                prop_assert!(!picked.iter().any(|view| view.frontend == *frontend));
             }
-            RuleElement::Held(frontend) => {
-                let refused = RuleElement::Refused(*frontend, Refusal::Reject);
-                prop_assert!(elements.contains(&refused), "{frontend} waits for nothing");
+            RuleElement::OnOtherNodes(frontend, clients) => {
+                let here = ClientView { frontend: *frontend, clients: Clients::Within(*clients) };
+                prop_assert!(!picked.contains(&here) && picked.contains(&(*frontend).into()));
+            }
+            RuleElement::Member(frontend, endpoint) => {
+                prop_assert!(endpoints.contains(&((*frontend).into(), *endpoint)));
+            }
+            RuleElement::Held(view) => {
+                let ClientView { frontend, clients } = *view;
+                let refused = match clients {
+                    Clients::All => [Refusal::Reject, Refusal::Drop]
+                        .map(|refusal| RuleElement::Refused(frontend, refusal)),
+                    Clients::Within(range) => [RuleElement::OnOtherNodes(frontend, range); 2],
+                };
+                let is_refused = refused.iter().any(|refused| elements.contains(refused));
+                prop_assert!(is_refused, "{view} waits for nothing");
                 prop_assert_eq!(frontend.protocol, TransportProtocol::Tcp);
             }
             RuleElement::Source(frontend, _) => {

@@ -22,11 +22,32 @@ fn pick(sticky_s: Option<u32>) -> EndpointPick {
     }
 }
 
+/// The clients of a node.
+fn near(range: &str) -> ClientView {
+    let range = SourceRange::parse(range).unwrap();
+    let frontend = match range.network {
+        IpAddr::V4(_) => WEB,
+        IpAddr::V6(_) => Frontend { address: "fd00:96::1".parse().unwrap(), ..WEB },
+    };
+    ClientView { frontend, clients: Clients::Within(range) }
+}
+
+fn by_client(range: &str, endpoint: SocketAddr) -> [RuleElement; 5] {
+    let view = near(range);
+    [
+        RuleElement::Pick(view, pick(None)),
+        RuleElement::Pick(view, pick(Some(60))),
+        RuleElement::Endpoint(view, 2, endpoint),
+        RuleElement::OnOtherNodes(view.frontend, SourceRange::parse(range).unwrap()),
+        RuleElement::Held(view),
+    ]
+}
+
 fn elements() -> [RuleElement; 9] {
     [
-        RuleElement::Pick(WEB, pick(None)),
-        RuleElement::Pick(WEB, pick(Some(10_800))),
-        RuleElement::Endpoint(WEB, 2, endpoint()),
+        RuleElement::Pick(WEB.into(), pick(None)),
+        RuleElement::Pick(WEB.into(), pick(Some(10_800))),
+        RuleElement::Endpoint(WEB.into(), 2, endpoint()),
         RuleElement::Member(WEB, endpoint()),
         RuleElement::Refused(WEB, Refusal::Reject),
         RuleElement::Refused(WEB, Refusal::Drop),
@@ -112,6 +133,42 @@ fn elements_are_encoded_as_the_rules_look_them_up() {
     );
 }
 
+#[test]
+#[cfg(target_endian = "little")]
+fn elements_by_client_say_how_much_of_a_clients_address_counts() {
+    let [plain, sticky, endpoint, elsewhere, held] = by_client("10.88.0.0/17", endpoint());
+    check(
+        plain,
+        expect![[r"
+        services-by-client: 0a600001 06000000 00500000 0a580000 -> 00000000 03000000 22000000
+        10.96.0.1:80/TCP of 10.88.0.0/17 (endpoints: 3)"]],
+    );
+    check(
+        sticky,
+        expect![[r"
+        services-by-client: 0a600001 06000000 00500000 0a580000 -> 3c000000 03000000 23000000
+        10.96.0.1:80/TCP of 10.88.0.0/17 (endpoints: 3, sticky for 60 s)"]],
+    );
+    check(
+        endpoint,
+        expect![[r"
+        endpoints-by-client: 0a600001 06000000 00500000 0a580000 02001100 -> 0a580002 1f900000
+        endpoint 10.88.0.2:8080, number 2 of 10.96.0.1:80/TCP of 10.88.0.0/17"]],
+    );
+    check(
+        elsewhere,
+        expect![[r"
+        dropped-by-client: 0a600001 06000000 00500000 0a580000 ffff8000 -> 
+        drop of 10.96.0.1:80/TCP of 10.88.0.0/17"]],
+    );
+    check(
+        held,
+        expect![[r"
+        held-by-client: 0a600001 06000000 00500000 0a580000 ffff8000 -> 
+        wait at 10.96.0.1:80/TCP of 10.88.0.0/17"]],
+    );
+}
+
 /// As the kernel would list it.
 fn listed(element: &RuleElement) -> ListedElement {
     let message = SetElementList::Elements(vec![encode(element).unwrap()]);
@@ -128,9 +185,9 @@ fn elements_of_ipv6() -> [RuleElement; 9] {
     let web = Frontend { address: "fd00:96::1".parse().unwrap(), ..WEB };
     let endpoint: SocketAddr = "[fd00:88::2]:8080".parse().unwrap();
     [
-        RuleElement::Pick(web, pick(None)),
-        RuleElement::Pick(web, pick(Some(10_800))),
-        RuleElement::Endpoint(web, 2, endpoint),
+        RuleElement::Pick(web.into(), pick(None)),
+        RuleElement::Pick(web.into(), pick(Some(10_800))),
+        RuleElement::Endpoint(web.into(), 2, endpoint),
         RuleElement::Member(web, endpoint),
         RuleElement::Refused(web, Refusal::Reject),
         RuleElement::Refused(web, Refusal::Drop),
@@ -172,7 +229,13 @@ fn elements_of_ipv6_have_four_words_for_each_address() {
 
 #[test]
 fn what_is_encoded_is_decoded() {
-    for element in elements().into_iter().chain(elements_of_ipv6()) {
+    let by_client = [
+        by_client("10.88.128.0/24", endpoint()),
+        by_client("10.88.0.0/16", endpoint()),
+        by_client("fd00:88::100/120", "[fd00:88::2]:8080".parse().unwrap()),
+    ];
+    let all = elements().into_iter().chain(elements_of_ipv6());
+    for element in all.chain(by_client.into_iter().flatten()) {
         let family = family_of(&element);
         assert_eq!(decode(set_of(&element), family, &listed(&element)), Ok(element));
         let other = IpFamily::ALL.into_iter().find(|other| *other != family).unwrap();

@@ -8,7 +8,9 @@ use rekindle_net::rules::{HeldPacket, RuleTable};
 use rekindle_services::{Frontend, Refusal, RuleChanges, RuleElement, RuleElements};
 use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket};
 
-use super::support::{HOST_OUTSIDE, Machine, POD_PORT, connect, pod_ip, service, table_with, tcp};
+use super::support::{
+    HOST_OUTSIDE, Machine, POD_PORT, by_client, connect, endpoint, pod_ip, service, table_with, tcp,
+};
 use crate::support::Namespace;
 
 type Client = tokio::task::JoinHandle<std::io::Result<usize>>;
@@ -17,7 +19,7 @@ type Client = tokio::task::JoinHandle<std::io::Result<usize>>;
 type From = fn(&Machine) -> &Namespace;
 
 fn held(frontend: Frontend) -> RuleElements {
-    [RuleElement::Refused(frontend, Refusal::Reject), RuleElement::Held(frontend)].into()
+    [RuleElement::Refused(frontend, Refusal::Reject), RuleElement::Held(frontend.into())].into()
 }
 
 /// Begins to connect.
@@ -29,7 +31,7 @@ fn client(machine: &Arc<Machine>, from: From, to: &str) -> Client {
 /// What waits when something waits for this frontend.
 async fn waiting(table: &RuleTable, frontend: Frontend) -> Vec<HeldPacket> {
     let mut waiting: Vec<HeldPacket> = Vec::new();
-    while !waiting.iter().any(|packet| packet.frontends().any(|of| of == frontend)) {
+    while !waiting.iter().any(|packet| packet.frontends().any(|(of, _)| of == frontend)) {
         waiting.extend(table.held().await.unwrap());
     }
     waiting
@@ -85,6 +87,28 @@ fn connections_wait_and_go_on_to_where_the_rules_lead_then() {
         for (client, to, pod) in clients {
             assert_eq!(outcome(&table, client).await.unwrap(), pod, "{to}");
         }
+    });
+}
+
+#[test]
+fn connections_of_the_clients_of_a_node_wait_while_others_go_on() {
+    let machine = Arc::new(Machine::new(3));
+    machine.serve_tcp();
+    machine.host.block_on(|| async {
+        let (web, clients) = (tcp("10.96.0.1:80"), "10.88.0.3/32");
+        let others = service(web, &[0]);
+        let before = &others | &by_client(web, clients, &[]);
+        let after = &others | &by_client(web, clients, &[endpoint(2)]);
+        let table = table_with(&before).await;
+        let client = client(&machine, |machine| &machine.pods[1], "10.96.0.1:80");
+        let packets = waiting(&table, web).await;
+        let came_from = packets.iter().flat_map(HeldPacket::frontends).map(|(_, from)| from);
+        assert!(came_from.eq([std::net::IpAddr::from(pod_ip(1)); 2]), "{packets:?}");
+        connect(&machine.pods[0], "10.96.0.1:80").unwrap();
+        table.apply(&RuleChanges::between(&before, &after)).await.unwrap();
+        assert!(!client.is_finished());
+        release(&table, packets);
+        assert_eq!(outcome(&table, client).await.unwrap(), 2);
     });
 }
 

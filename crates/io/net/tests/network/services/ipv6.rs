@@ -117,8 +117,8 @@ fn pods_leave_with_the_hosts_address_and_clients_from_outside_keep_theirs() {
         let frontend = tcp(NODE_PORT);
         let to = SocketAddr::from((second_ip(0), 9090));
         let elements = RuleElements::from([
-            RuleElement::Pick(frontend, pick(1, None)),
-            RuleElement::Endpoint(frontend, 0, to),
+            RuleElement::Pick(frontend.into(), pick(1, None)),
+            RuleElement::Endpoint(frontend.into(), 0, to),
         ]);
         let _table = dual_table(&elements).await;
         let away = machine.pods[0].inside(|| std::net::TcpStream::connect("[fd00:99::2]:7000"));
@@ -159,7 +159,7 @@ fn clients_with_affinity_stay_and_go_elsewhere_when_their_endpoint_is_gone() {
         let sticky = |pods: &[usize]| {
             let mut elements = second_service(frontend, pods);
             elements.retain(|element| !matches!(element, RuleElement::Pick(..)));
-            elements.insert(RuleElement::Pick(frontend, pick(pods.len(), Some(600))));
+            elements.insert(RuleElement::Pick(frontend.into(), pick(pods.len(), Some(600))));
             let member = |pod: &usize| RuleElement::Member(frontend, second_endpoint(*pod));
             elements.extend(pods.iter().map(member));
             elements
@@ -209,7 +209,7 @@ fn a_connection_that_is_held_goes_on_when_there_is_an_endpoint() {
     machine.host.block_on(|| async {
         let frontend = tcp(CLUSTER_IP);
         let held = RuleElements::from([
-            RuleElement::Held(frontend),
+            RuleElement::Held(frontend.into()),
             RuleElement::Refused(frontend, Refusal::Reject),
         ]);
         let table = dual_table(&held).await;
@@ -218,7 +218,7 @@ fn a_connection_that_is_held_goes_on_when_there_is_an_endpoint() {
             connect(&from.pods[0], CLUSTER_IP).map(|found| found.pod)
         });
         let packets = table.held().await.unwrap();
-        assert!(packets[0].frontends().any(|of| of == frontend), "{packets:?}");
+        assert!(packets[0].frontends().any(|(of, _)| of == frontend), "{packets:?}");
         let after = second_service(frontend, &[0]);
         table.apply(&RuleChanges::between(&held, &after)).await.unwrap();
         for packet in packets {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 
-use rekindle_services::{Refusal, RuleElement, RuleElements};
+use rekindle_services::{Refusal, RuleChanges, RuleElement, RuleElements, SourceRange};
 
 use crate::services::support::*;
 
@@ -24,6 +24,62 @@ async fn reach_all(machine: &Machine) {
             (0..60).map(|_| connect(from, "10.96.0.1:80").unwrap().pod).collect();
         assert_eq!(reached, BTreeSet::from([1, 2, 3]), "from {name}");
     }
+}
+
+/// Pods 0 and 1 are of one node, 2 and 3 of another one; pod 4 is of a third one.
+#[test]
+fn pods_of_a_node_are_led_to_the_endpoints_for_them() {
+    for filter in [BridgeFilter::Off, BridgeFilter::On] {
+        let machine = Machine::with_filter(5, filter);
+        machine.serve_tcp();
+        machine.serve_udp();
+        machine.host.block_on(|| lead_by_client(&machine));
+    }
+}
+
+async fn lead_by_client(machine: &Machine) {
+    let (first, second) = ("10.88.0.2/31", "10.88.0.4/31");
+    let (web, dns) = (tcp("10.96.0.1:80"), udp("10.96.0.1:53"));
+    let near = |frontend, clients, pods: &[usize]| {
+        let near: Vec<_> = pods.iter().map(|pod| endpoint(*pod)).collect();
+        by_client(frontend, clients, &near)
+    };
+    let mut elements = service(web, &[0, 1, 2]);
+    elements.extend(near(web, first, &[0, 1]));
+    elements.extend(near(web, second, &[2]));
+    elements.extend(service(dns, &[0, 3]));
+    elements.extend(near(dns, second, &[3]));
+    let table = table_with(&elements).await;
+    let reached = |from| -> BTreeSet<usize> {
+        (0..40).map(|_| connect(from, "10.96.0.1:80").unwrap().pod).collect()
+    };
+    let asked = |from| -> BTreeSet<usize> {
+        (0..40).map(|_| ask(&udp_client(from, "10.96.0.1:53")).unwrap()).collect()
+    };
+    let [of_first, of_second, of_third] = [1, 3, 4].map(|pod| &machine.pods[pod]);
+    assert_eq!(reached(of_first), BTreeSet::from([0, 1]));
+    assert_eq!(reached(of_second), BTreeSet::from([2]));
+    assert_eq!(asked(of_second), BTreeSet::from([3]));
+    for from in [of_third, &machine.host] {
+        assert_eq!(reached(from), BTreeSet::from([0, 1, 2]));
+        assert_eq!(asked(from), BTreeSet::from([0, 3]));
+    }
+    // no endpoint on their node any more: others have some
+    let mut after = elements.clone();
+    after.retain(|element| !near(web, second, &[2]).contains(element));
+    after.insert(RuleElement::OnOtherNodes(web, SourceRange::parse(second).unwrap()));
+    table.apply(&RuleChanges::between(&elements, &after)).await.unwrap();
+    let soon = std::time::Duration::from_millis(300);
+    let to = "10.96.0.1:80".parse().unwrap();
+    let dropped = of_second.inside(|| std::net::TcpStream::connect_timeout(&to, soon).unwrap_err());
+    assert_eq!(dropped.kind(), ErrorKind::TimedOut);
+    assert_eq!(reached(of_first), BTreeSet::from([0, 1]));
+    // a table that is renewed has the same rules
+    table.replace(&after).await.unwrap();
+    assert_eq!(table.read_back().await.unwrap(), after);
+    let dropped = of_second.inside(|| std::net::TcpStream::connect_timeout(&to, soon).unwrap_err());
+    assert_eq!(dropped.kind(), ErrorKind::TimedOut);
+    assert_eq!(reached(of_first), BTreeSet::from([0, 1]));
 }
 
 #[test]

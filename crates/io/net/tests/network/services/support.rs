@@ -10,7 +10,10 @@ use std::time::Duration;
 use rekindle_net::rules::{
     LoopbackNodePorts, PodEgress, RuleTable, RuleTableConfig, TableOwnership,
 };
-use rekindle_services::{EndpointPick, Frontend, RuleElement, RuleElements, TransportProtocol};
+use rekindle_services::{
+    ClientView, Clients, EndpointPick, Frontend, RuleElement, RuleElements, SourceRange,
+    TransportProtocol,
+};
 
 use crate::support::Namespace;
 
@@ -181,19 +184,32 @@ pub fn pick(endpoints: usize, sticky_s: Option<u32>) -> EndpointPick {
 pub fn service(frontend: Frontend, pods: &[usize]) -> RuleElements {
     let endpoints = pods.iter().zip(0..).flat_map(|(pod, number)| {
         [
-            RuleElement::Endpoint(frontend, number, endpoint(*pod)),
+            RuleElement::Endpoint(frontend.into(), number, endpoint(*pod)),
             RuleElement::Hairpin(pod_ip(*pod).into()),
         ]
     });
-    let pick = RuleElement::Pick(frontend, pick(pods.len(), None));
+    let pick = RuleElement::Pick(frontend.into(), pick(pods.len(), None));
     endpoints.chain([pick]).collect()
 }
 
-/// The same with affinity.
+/// What clients of one network get of a frontend that others get more of: these endpoints; or none,
+/// and they wait.
+pub fn by_client(frontend: Frontend, clients: &str, near: &[SocketAddr]) -> RuleElements {
+    let range = SourceRange::parse(clients).unwrap();
+    let view = ClientView { frontend, clients: Clients::Within(range) };
+    if near.is_empty() {
+        return [RuleElement::OnOtherNodes(frontend, range), RuleElement::Held(view)].into();
+    }
+    let endpoints = (0..).zip(near);
+    let endpoints = endpoints.map(|(number, at)| RuleElement::Endpoint(view, number, *at));
+    endpoints.chain([RuleElement::Pick(view, pick(near.len(), None))]).collect()
+}
+
+/// [`service`] with affinity.
 pub fn sticky_service(frontend: Frontend, pods: &[usize], sticky_s: u32) -> RuleElements {
     let mut elements = service(frontend, pods);
     elements.retain(|element| !matches!(element, RuleElement::Pick(..)));
-    elements.insert(RuleElement::Pick(frontend, pick(pods.len(), Some(sticky_s))));
+    elements.insert(RuleElement::Pick(frontend.into(), pick(pods.len(), Some(sticky_s))));
     elements.extend(pods.iter().map(|pod| RuleElement::Member(frontend, endpoint(*pod))));
     elements
 }

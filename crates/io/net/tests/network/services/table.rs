@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use rekindle_net::rules::{RuleError, RuleTable, TableOwnership};
 use rekindle_services::{
-    Frontend, Refusal, RuleChanges, RuleElement, RuleElements, TransportProtocol,
+    ClientView, Frontend, Refusal, RuleChanges, RuleElement, RuleElements, TransportProtocol,
 };
 
 use crate::services::support::*;
@@ -22,11 +22,14 @@ fn nft_lists_the_table() {
         elements.extend(sticky_service(tcp("0.0.0.0:30080"), &[0], 60));
         elements.insert(RuleElement::Refused(tcp("10.96.0.3:80"), Refusal::Reject));
         elements.insert(RuleElement::Refused(tcp("0.0.0.0:30081"), Refusal::Drop));
-        elements.insert(RuleElement::Held(tcp("10.96.0.3:80")));
+        elements.insert(RuleElement::Held(tcp("10.96.0.3:80").into()));
         let range = rekindle_services::SourceRange::parse("192.0.2.0/24").unwrap();
         elements.insert(RuleElement::Guarded(tcp("10.96.0.3:80")));
         elements.insert(RuleElement::Source(tcp("10.96.0.3:80"), range));
         elements.insert(RuleElement::HostPort(tcp("127.0.0.1:8000")));
+        let web = tcp("10.96.0.1:80");
+        elements.extend(by_client(web, "10.88.0.0/17", &[endpoint(1), endpoint(2)]));
+        elements.extend(by_client(web, "10.88.128.0/24", &[]));
         let _table = table_with(&elements).await;
         let listed = machine.host.run("nft", "list ruleset");
         for expected in [
@@ -41,6 +44,11 @@ fn nft_lists_the_table() {
             "iifname \"rktest0\" ip daddr 127.0.0.0/8 drop",
             "iifname != \"lo\" ip daddr 127.0.0.0/8 ip daddr . meta l4proto . th dport @host-ports drop",
             "ct status dnat ip saddr . ip daddr @hairpins masquerade",
+            "10.96.0.1 . tcp . 80 . 10.88.0.0 . 0x00110001 : 10.88.0.4 . 8080",
+            "10.96.0.1 . tcp . 80 . 10.88.0.0 : 0x00000000 . 0x00000002 . 0x00000022",
+            "0x00000002 . 0x00000022 : goto pick-2-by-client-17",
+            "10.96.0.1 . tcp . 80 . 10.88.128.0 . 255.255.255.0",
+            "numgen random mod 2 offset 1114112 map @endpoints-by-client",
         ] {
             assert!(listed.contains(expected), "{expected} in\n{listed}");
         }
@@ -164,7 +172,7 @@ fn an_error_names_the_element_and_changes_nothing() {
     host.block_on(|| async {
         let elements = service(tcp("10.96.0.1:80"), &[0, 1]);
         let table = table_with(&elements).await;
-        let absent = RuleElement::Endpoint(tcp("10.96.0.1:80"), 7, endpoint(7));
+        let absent = RuleElement::Endpoint(tcp("10.96.0.1:80").into(), 7, endpoint(7));
         let mut removed: Vec<RuleElement> = elements.iter().copied().collect();
         removed.insert(3, absent);
         let added = service(tcp("10.96.0.2:80"), &[0]).into_iter().collect();
@@ -176,7 +184,8 @@ fn an_error_names_the_element_and_changes_nothing() {
              rekindle-rktest0"
         );
         assert_eq!(table.read_back().await.unwrap(), elements);
-        let mixed = RuleElement::Endpoint(tcp("10.96.0.1:80"), 0, "[fd00::1]:80".parse().unwrap());
+        let [frontend, second] = ["10.96.0.1:80", "[fd00::1]:80"];
+        let mixed = RuleElement::Endpoint(tcp(frontend).into(), 0, second.parse().unwrap());
         let error = table.replace(&RuleElements::from([mixed])).await.unwrap_err();
         let said = "endpoint [fd00::1]:80, number 0 of 10.96.0.1:80/TCP: its addresses are of two \
                     IP families";
@@ -194,7 +203,7 @@ fn an_element_that_the_kernel_refuses_is_named_and_the_others_are_written_withou
         elements.extend(service(tcp("10.96.0.2:80"), &[0]));
         let (table, before) = (table_with(&elements).await, elements.clone());
         // one key of a map leads to one number of endpoints only
-        let twice = RuleElement::Pick(frontend, pick(7, None));
+        let twice = RuleElement::Pick(frontend.into(), pick(7, None));
         elements.insert(twice);
         let error = table.replace(&elements).await.unwrap_err();
         let RuleError::ElementRefused { source, .. } = &error else { panic!("{error}") };
@@ -224,18 +233,23 @@ fn entries() -> impl Strategy<Value = Vec<RuleElement>> {
         .prop_map(|(address, port)| SocketAddr::from((Ipv4Addr::from(address), port)));
     let endpoints = prop::collection::btree_set(endpoint, 0..6);
     let sticky = prop_oneof![Just(None), prop::sample::select(vec![Some(60), Some(10_800)])];
-    (frontends(), endpoints, sticky, any::<bool>()).prop_map(
-        |(frontend, endpoints, sticky, drop)| {
+    let clients = (any::<u32>(), 1_u8..=32, 0_usize..6);
+    (frontends(), endpoints, sticky, any::<bool>(), clients).prop_map(
+        |(frontend, endpoints, sticky, drop, (client, prefix, near))| {
             let refusal = if drop { Refusal::Drop } else { Refusal::Reject };
             if endpoints.is_empty() {
                 return vec![RuleElement::Refused(frontend, refusal)];
             }
-            let mut elements = vec![RuleElement::Pick(frontend, pick(endpoints.len(), sticky))];
+            let mut elements =
+                vec![RuleElement::Pick(frontend.into(), pick(endpoints.len(), sticky))];
             for (number, endpoint) in (0..).zip(&endpoints) {
-                elements.push(RuleElement::Endpoint(frontend, number, *endpoint));
+                elements.push(RuleElement::Endpoint(frontend.into(), number, *endpoint));
                 elements.push(RuleElement::Hairpin(endpoint.ip()));
                 elements.extend(sticky.map(|_| RuleElement::Member(frontend, *endpoint)));
             }
+            let clients = format!("{}/{prefix}", Ipv4Addr::from(client));
+            let near: Vec<SocketAddr> = endpoints.into_iter().take(near).collect();
+            elements.extend(by_client(frontend, &clients, &near));
             elements
         },
     )
@@ -260,9 +274,8 @@ fn what_is_read_back_is_what_was_applied() {
                     let after: RuleElements = entries
                         .into_iter()
                         .filter(|entry| match entry[0] {
-                            RuleElement::Pick(frontend, _) | RuleElement::Refused(frontend, _) => {
-                                seen.insert(frontend)
-                            }
+                            RuleElement::Pick(ClientView { frontend, .. }, _)
+                            | RuleElement::Refused(frontend, _) => seen.insert(frontend),
                             _ => false,
                         })
                         .flatten()
