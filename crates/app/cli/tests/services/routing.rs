@@ -86,6 +86,36 @@ fn a_service_is_reached_by_address_name_and_port_of_the_node() {
     assert!(answers(&address, 80));
 }
 
+/// kubernetes#139515: names went into comments, of which 128 bytes are the most, and one Service
+/// with longer names kept the rules of all others from being written.
+#[test]
+fn names_of_any_length_stand_in_no_rule() {
+    let engine = Engine::start();
+    let (namespace, name, port) = ("n".repeat(63), "s".repeat(63), "p".repeat(15));
+    engine.kubectl(&["create", "namespace", &namespace]);
+    let service = format!(
+        "---\napiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\nspec: {{selector: {{app: web}}, ports: [{{name: {port}, port: 80, targetPort: http}}]}}\n"
+    );
+    let manifest = format!("{}{service}", web(1, 1));
+    engine.kubectl_with(&["apply", "--namespace", &namespace, "--filename=-"], &manifest);
+    let in_namespace = ["--namespace", &namespace];
+    let rollout = ["rollout", "status", "deployment/web", "--timeout=120s"];
+    engine.kubectl(&[&rollout[..], &in_namespace].concat());
+    let address = ["get", "service", &name, "--output=jsonpath={.spec.clusterIP}"];
+    let address = engine.kubectl(&[&address[..], &in_namespace].concat());
+    let begin = Instant::now();
+    while !answers(&address, 80) {
+        assert!(begin.elapsed() < PATIENCE, "the Service does not answer");
+    }
+    let table = format!("rekindle-{}", engine.bridge());
+    let rules = Command::new("nft").args(["list", "table", "inet", &table]).output().unwrap();
+    let rules = text(&rules.stdout);
+    assert!(rules.contains(&address), "{rules}");
+    for name in [namespace, name, port] {
+        assert!(!rules.contains(&name), "{name} in {rules}");
+    }
+}
+
 /// Rules come before sockets, as with kube-proxy: the process loses its clients.
 #[test]
 fn a_node_port_that_a_process_has_leads_to_the_service_and_is_named() {

@@ -6,6 +6,7 @@ mod firewall;
 mod held;
 mod host_ports;
 mod ipv6;
+mod known_failures;
 mod routing;
 mod sources;
 mod support;
