@@ -8,9 +8,10 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use rekindle_types::IpFamily;
+use rekindle_types::{IpFamily, causes};
 
 use crate::error::NetError;
+use crate::rules::table_with_source_nat;
 use crate::sysctl;
 
 const MACHINE: &str = "ipv4/ip_forward";
@@ -31,8 +32,8 @@ const LOCK: &str = ".lock";
 
 /// The networks of a machine that need it to forward packets: a file for each, in a folder that all
 /// engines share. In it is what the setting was before the first of them came; the last one that
-/// goes puts it back. A network whose bridge is gone needs it no more: its engine was killed, and
-/// the bridge was taken away since.
+/// goes puts it back, unless another process relies on it by then. A network whose bridge is gone
+/// needs it no more: its engine was killed, and the bridge was taken away since.
 #[derive(Clone, Debug)]
 pub struct ForwardingUsers {
     folder: PathBuf,
@@ -78,7 +79,7 @@ impl ForwardingUsers {
             sysctl::set(self.setting(), ON)?;
             let setting = self.setting().replace('/', ".");
             tracing::info!(
-                "turned net.{setting} on for pods; it is put back when the last engine is taken down"
+                "turned net.{setting} on for pods; it is put back when the last engine is taken down, unless another process masquerades then"
             );
         }
         Ok(())
@@ -94,7 +95,8 @@ impl ForwardingUsers {
         let before = read(&own)?;
         let others = self.others()?;
         let is_last = !others.iter().any(|other| has_bridge(other));
-        if before.split_whitespace().next() == Some(OFF) && is_last {
+        let was_off = before.split_whitespace().next() == Some(OFF);
+        if was_off && is_last && !self.is_needed_by_others() {
             sysctl::set(self.setting(), OFF)?;
             for interface in hosts(&before) {
                 // one that is gone has no settings to put back
@@ -106,6 +108,26 @@ impl ForwardingUsers {
             remove(dead)?;
         }
         remove(&own)
+    }
+
+    /// Whether another process masquerades. A Docker that started after the first engine found the
+    /// setting on, and does not turn it on once more.
+    fn is_needed_by_others(&self) -> bool {
+        let setting = self.setting().replace('/', ".");
+        match table_with_source_nat(self.family) {
+            Ok(Some(table)) => {
+                tracing::warn!(
+                    "found table {table} of another process, which masquerades forwarded packets: left net.{setting} on; turn it off if nothing needs it"
+                );
+                true
+            }
+            Ok(None) => false,
+            Err(error) => {
+                let error = causes(&error);
+                tracing::warn!(error, "failed to look who else needs net.{setting}; put it back");
+                false
+            }
+        }
     }
 
     /// What the machine has: its setting, then the interfaces that take router advertisements, but

@@ -15,7 +15,9 @@ use crate::images::NodeImages;
 use crate::layout::NodeDirs;
 use crate::network_policies::PolicyGate;
 use crate::objects::ObjectCache;
-use crate::pods::{EventRecorder, NodeRoom, PodIndex, PodResolverSources, SharedRestartOwners};
+use crate::pods::{
+    EventRecorder, NodeRoom, PodIndex, PodResolverSources, SharedRestartOwners, node_reference,
+};
 use crate::service_links::ServiceLinks;
 use crate::service_rules::PodRoutes;
 use crate::users::PodUsers;
@@ -57,14 +59,8 @@ pub(crate) struct NodeContext<R, N> {
 }
 
 impl<R, N> NodeContext<R, N> {
-    /// The Node object, for events about it; as upstream, its name stands for its UID.
+    /// The Node object, for events about it.
     pub(crate) fn object_reference(&self) -> ObjectReference {
-        ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Node".to_owned()),
-            name: Some(self.name.clone()),
-            uid: Some(self.name.clone()),
-            ..ObjectReference::default()
-        }
+        node_reference(&self.name)
     }
 }

@@ -106,6 +106,7 @@ impl EventReading {
             | event::FAILED_OPEN_PORT
             | event::FAILED_WRITE_RULES
             | event::PORT_CONFLICT
+            | event::FIREWALL_DROPS_PACKETS
             | event::INSPECT_FAILED
             | event::ERR_IMAGE_NEVER_PULL
             | event::INVALID_ENVIRONMENT_VARIABLE_NAMES

@@ -75,6 +75,8 @@ pub mod event {
 
         /// Ours: a file of the folder of static pods makes no pod.
         INVALID_STATIC_POD = "InvalidStaticPod";
+        /// Ours: a firewall of the machine drops what pods send.
+        FIREWALL_DROPS_PACKETS = "FirewallDropsPackets";
         /// Ours: a pod has as many processes and threads as it may.
         PROCESS_LIMIT_REACHED = "ProcessLimitReached";
         /// Ours, under the name that tools which watch a node's kernel use: processes of a

@@ -60,7 +60,7 @@ impl OwnNode {
         let user = api.client(service_rules::USER);
         let bridge = &settings.bridge;
         let clock = rekindle_node::Clock::showing(api.clock.now());
-        let rules = RuleWriter::start(bridge, &network, services, data_dir, user, clock).await?;
+        let rules = RuleWriter::start(settings, &network, services, data_dir, user, clock).await?;
         let policies =
             PolicyWriter::start(bridge, network.ipv6_prefix(), api.client(network_policies::USER));
         let (client, names) = (api.client(CLUSTER_DNS), rules.service_names);

@@ -9,7 +9,7 @@ use anyhow::Context;
 use kube::Client;
 use rekindle_api::ServiceRange;
 use rekindle_net::rules::{
-    Ipv6Ranges, LoopbackNodePorts, PodEgress, RuleTableConfig, TableOwnership, dropping_firewalls,
+    Ipv6Ranges, LoopbackNodePorts, PodEgress, RuleTableConfig, TableOwnership,
 };
 use rekindle_net::{BridgeNetwork, ForwardingUsers, IpNet, Ipv4Net, Ipv6Net};
 use rekindle_node::{
@@ -20,6 +20,7 @@ use tokio::net::UnixListener;
 
 use super::data_dir::{DataDir, RUN_ROOT};
 use super::service_range::ChosenServiceRange;
+use super::settings::EngineSettings;
 use super::writer_task::WriterTask;
 use crate::unix_socket;
 
@@ -58,13 +59,14 @@ impl RuleWriter {
     /// Begins to write. A machine without nftables does without: only the names of Services lead to
     /// pods, and the log says so. Agents in processes of their own are answered that it does.
     pub async fn start(
-        bridge: &str,
+        settings: &EngineSettings,
         network: &Arc<BridgeNetwork>,
         services: ChosenServiceRange,
         data_dir: &DataDir,
         client: Client,
         clock: rekindle_node::Clock,
     ) -> anyhow::Result<Self> {
+        let bridge = settings.bridge.as_str();
         let mut writer = Self::idle(bridge, network, data_dir)?;
         writer.config.services = ipv4(services.range);
         if let Some(ranges) = &mut writer.config.ipv6 {
@@ -79,11 +81,10 @@ impl RuleWriter {
             network.route_services(range).await.context("route the addresses of Services")?;
         }
         let listener = unix_socket::listen(&writer.socket)?;
-        let mut writer = match ServiceRules::open(writer.config.clone()) {
+        let mut writer = match ServiceRules::open(writer.config.clone(), &settings.node_name) {
             Ok(rules) => {
                 // answers to what pods send out come in elsewhere than by the bridge
                 writer.forwarding.join().context("let the machine forward packets of pods")?;
-                warn_of_firewalls(bridge);
                 let (routes, requests) = PodRoutes::new();
                 let rules_client = client.clone();
                 let serve_others = serve_others(listener, routes.clone());
@@ -173,23 +174,6 @@ impl RuleWriter {
 async fn serve_others(listener: UnixListener, routes: PodRoutes) {
     if let Err(error) = serve_routes(listener, routes).await {
         tracing::error!(%error, "failed to listen to nodes that ask for rules of Services");
-    }
-}
-
-/// What pods send to the node and to the outside has to pass the machine's own firewall, too.
-fn warn_of_firewalls(bridge: &str) {
-    match dropping_firewalls(bridge) {
-        Ok(found) => {
-            for firewall in found {
-                let (table, remedy) = (&firewall.table, firewall.remedy());
-                tracing::warn!(
-                    table,
-                    remedy,
-                    "found {firewall}, which drops packets of pods: names may not resolve, and the outside may not be reached; run the remedy"
-                );
-            }
-        }
-        Err(error) => tracing::warn!(error = causes(&error), "failed to look at the firewall"),
     }
 }
 

@@ -7,6 +7,7 @@
 )]
 
 mod dual_stack;
+mod firewalls;
 mod further_ranges;
 mod ipv6_ports;
 mod load_balancers;

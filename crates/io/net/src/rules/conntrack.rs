@@ -137,7 +137,7 @@ fn listed_flows(
     };
     let list = NetfilterMessage::new(header, inner);
     let mut flows = Vec::new();
-    let listed = socket.dump(list, |attributes| {
+    let listed = socket.dump(list, |_family, attributes| {
         let parse = |attribute: Result<_, _>| attribute.and_then(|a| ConntrackAttribute::parse(&a));
         let flow: Result<_, _> = NlasIterator::new(attributes).map(parse).collect();
         flows.push(flow.map_err(malformed)?);

@@ -1,213 +1,238 @@
 //! Firewalls of the machine that stand in the way of what pods send: to the node, which answers
 //! cluster DNS, and through it. Nothing of them is changed: the user gets the command that does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 
-use netlink_packet_core::{DecodeError, NlasIterator};
-use netlink_packet_netfilter::nftables::{ChainMessage, NfTablesMessage, RuleMessage};
-use netlink_packet_netfilter::{NetfilterHeader, NetfilterMessage, NetfilterProtoFamily};
+use rekindle_types::IpStack;
 
 use crate::rules::error::RuleError;
 use crate::rules::failed;
+use crate::rules::listed_rules::{
+    BaseChain, HookPoint, ListedChain, TableFamily, TableName, TableRules, list_chains,
+};
+use crate::rules::packet_path::{BridgeName, PacketPath};
 use crate::rules::socket::NetfilterSocket;
 
-/// `NFTA_CHAIN_TABLE` and `NFTA_RULE_TABLE`.
-const TABLE: u16 = 1;
-const CHAIN_NAME: u16 = 3;
-const CHAIN_HOOK: u16 = 4;
-const CHAIN_POLICY: u16 = 5;
-/// `NFTA_HOOK_HOOKNUM`, `NF_INET_LOCAL_IN`, `NF_INET_FORWARD`.
-const HOOK_NUMBER: u16 = 1;
-const INPUT: u32 = 1;
-const FORWARD: u32 = 2;
-/// `NF_DROP`.
-const POLICY_DROP: u32 = 0;
 /// Ends its chains with rules that reject packets, and not by a policy.
 const FIREWALLD: &str = "firewalld";
+/// The table of iptables, its chains, and the one that Docker leaves to users.
+const IPTABLES: &str = "filter";
+const INPUT: &str = "INPUT";
+const FORWARD: &str = "FORWARD";
+const DOCKER_USER: &str = "DOCKER-USER";
 
-/// A firewall that does not know the pods' bridge, and so drops packets from and to it.
+/// A firewall that does not know the pods' bridge, and so drops packets from or to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppingFirewall {
     /// The table of nftables that drops.
-    pub table: String,
-    kind: FirewallKind,
-    drops: DroppedPackets,
-    bridge: String,
+    pub table: TableName,
+    /// Who writes it.
+    pub kind: FirewallKind,
+    /// What is dropped.
+    pub drops: BTreeSet<PodTraffic>,
+    /// The pods' bridge.
+    pub bridge: String,
 }
 
-/// What of pods is dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DroppedPackets {
-    /// What goes through the node.
-    Forwarded,
-    /// What is for the node.
+/// Packets of pods that a firewall may drop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PodTraffic {
+    /// From pods to the node itself.
     ForNode,
-    Both,
+    /// Forwarded from pods.
+    FromPods,
+    /// Forwarded to pods.
+    ToPods,
 }
 
+/// Who writes the rules of a firewall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FirewallKind {
+pub enum FirewallKind {
+    /// Docker, with a chain for rules of users.
     Docker,
+    /// Docker without that chain, as its table of IPv6 may be.
+    DockerWithoutUserChain,
+    /// `firewalld`.
     Firewalld,
+    /// `ufw`.
     Ufw,
+    /// Somebody by `iptables`.
+    Iptables,
+    /// Somebody by other means.
     Other,
 }
 
 impl DroppingFirewall {
+    /// What fails as long as it drops.
+    pub fn effect(&self) -> &'static str {
+        let drops_forwarded = self.drops.iter().any(|traffic| *traffic != PodTraffic::ForNode);
+        match (self.drops.contains(&PodTraffic::ForNode), drops_forwarded) {
+            (false, _) => "pods reach neither each other through Services nor the outside",
+            (true, false) => "names do not resolve in pods and pods do not reach the API",
+            (true, true) => {
+                "names do not resolve in pods, and pods reach neither the API nor each other through Services nor the outside"
+            }
+        }
+    }
+
     /// What the user may do about it.
     pub fn remedy(&self) -> String {
         let bridge = &self.bridge;
+        let for_each = |remedy: &dyn Fn(PodTraffic) -> String| {
+            let remedies: Vec<String> = self.drops.iter().map(|traffic| remedy(*traffic)).collect();
+            remedies.join(" && ")
+        };
         match self.kind {
-            FirewallKind::Docker => {
-                let forward = ["-i", "-o"]
-                    .map(|way| format!("iptables -I DOCKER-USER {way} {bridge} -j ACCEPT"))
-                    .join(" && ");
-                match self.drops {
-                    DroppedPackets::Forwarded => forward,
-                    DroppedPackets::ForNode | DroppedPackets::Both => {
-                        format!("{forward} && iptables -I INPUT -i {bridge} -j ACCEPT")
-                    }
-                }
+            FirewallKind::Docker => for_each(&|traffic| self.iptables(traffic, DOCKER_USER)),
+            FirewallKind::DockerWithoutUserChain | FirewallKind::Iptables => {
+                for_each(&|traffic| self.iptables(traffic, FORWARD))
             }
             FirewallKind::Firewalld => {
                 format!(
                     "firewall-cmd --permanent --zone=trusted --add-interface={bridge} && firewall-cmd --reload"
                 )
             }
-            FirewallKind::Ufw => {
-                format!(
-                    "ufw allow in on {bridge} && ufw route allow in on {bridge} && ufw route allow out on {bridge}"
-                )
-            }
+            FirewallKind::Ufw => for_each(&|traffic| match traffic {
+                PodTraffic::ForNode => format!("ufw allow in on {bridge}"),
+                PodTraffic::FromPods => format!("ufw route allow in on {bridge}"),
+                PodTraffic::ToPods => format!("ufw route allow out on {bridge}"),
+            }),
             FirewallKind::Other => {
-                let table = &self.table;
-                match self.drops {
-                    DroppedPackets::Forwarded => {
-                        format!("accept forwarded packets from and to {bridge} in table {table}")
-                    }
-                    DroppedPackets::ForNode => {
-                        format!("accept packets from {bridge} in table {table}")
-                    }
-                    DroppedPackets::Both => {
-                        format!("accept packets from and to {bridge} in table {table}")
-                    }
-                }
+                let whats = self.drops.iter().map(|traffic| match traffic {
+                    PodTraffic::ForNode => "packets from",
+                    PodTraffic::FromPods => "forwarded packets from",
+                    PodTraffic::ToPods => "forwarded packets to",
+                });
+                let whats: Vec<String> = whats.map(|what| format!("{what} {bridge}")).collect();
+                format!("accept {} in table {}", whats.join(" and "), self.table)
             }
         }
+    }
+
+    fn iptables(&self, traffic: PodTraffic, forward_chain: &str) -> String {
+        let command = match self.table.family {
+            TableFamily::Ip | TableFamily::Inet => "iptables",
+            TableFamily::Ip6 => "ip6tables",
+        };
+        let (chain, side) = match traffic {
+            PodTraffic::ForNode => (INPUT, "-i"),
+            PodTraffic::FromPods => (forward_chain, "-i"),
+            PodTraffic::ToPods => (forward_chain, "-o"),
+        };
+        format!("{command} -I {chain} {side} {} -j ACCEPT", self.bridge)
+    }
+
+    /// Whether all that it drops was dropped by one of these.
+    pub fn is_among(&self, earlier: &[Self]) -> bool {
+        let is_same =
+            |other: &Self| other.table == self.table && other.drops.is_superset(&self.drops);
+        earlier.iter().any(is_same)
     }
 }
 
 impl fmt::Display for DroppingFirewall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
-            FirewallKind::Docker => "Docker's firewall",
+            FirewallKind::Docker | FirewallKind::DockerWithoutUserChain => "Docker's firewall",
             FirewallKind::Firewalld => "firewalld",
             FirewallKind::Ufw => "ufw",
+            FirewallKind::Iptables => "a firewall of iptables",
             FirewallKind::Other => "a firewall",
         })
     }
 }
 
-/// A chain as the kernel lists it.
-struct ListedChain {
-    table: String,
-    name: String,
-    /// Which packets it is called for, if it drops those that no rule accepts.
-    drops: Option<DroppedPackets>,
+/// The firewalls in nftables (so those of `iptables-nft`, too) that drop packets of an engine with
+/// this bridge and these families. Firewalls of the older `iptables-legacy` are not seen.
+pub fn dropping_firewalls(
+    bridge: &str,
+    stack: IpStack,
+) -> Result<Vec<DroppingFirewall>, RuleError> {
+    find(bridge, stack)
+        .map_err(|source| failed("look for firewalls that drop what pods send", source))
 }
 
-/// The firewalls in nftables (so those of `iptables-nft`, too) that drop packets and have no rule
-/// that names this bridge. Firewalls of the older `iptables-legacy` are not seen.
-pub fn dropping_firewalls(bridge: &str) -> Result<Vec<DroppingFirewall>, RuleError> {
-    find(bridge).map_err(|source| failed("look for firewalls that drop what pods send", source))
-}
-
-fn find(bridge: &str) -> io::Result<Vec<DroppingFirewall>> {
+fn find(bridge: &str, stack: IpStack) -> io::Result<Vec<DroppingFirewall>> {
     let mut socket = NetfilterSocket::open()?;
-    let list = NfTablesMessage::GetChain(ChainMessage { attributes: Vec::new() });
-    let chains = socket.list(&of_all_families(list), |attributes, chains| {
-        chains.extend(ListedChain::read(attributes)?);
-        Ok(())
-    })?;
-    let mut tables: BTreeMap<&str, DroppedPackets> = BTreeMap::new();
-    for chain in &chains {
-        let drops = if chain.table == FIREWALLD { Some(DroppedPackets::Both) } else { chain.drops };
-        let Some(drops) = drops else { continue };
-        let of_table = tables.entry(&chain.table).or_insert(drops);
-        if *of_table != drops {
-            *of_table = DroppedPackets::Both;
+    let chains = list_chains(&mut socket)?;
+    let mut tables: BTreeMap<&TableName, Vec<&ListedChain>> = BTreeMap::new();
+    for chain in chains.iter().filter(|chain| chain.table.family.is_routed(stack)) {
+        tables.entry(&chain.table).or_default().push(chain);
+    }
+    let mut found = Vec::new();
+    for (table, chains) in tables {
+        let filters = filters(table, &chains);
+        if filters.is_empty() {
+            continue;
+        }
+        let rules = TableRules::list(&mut socket, table)?;
+        let bridge_name = BridgeName::new(bridge);
+        let drops = |(chain, traffic): &(&ListedChain, PodTraffic)| {
+            if table.name == FIREWALLD {
+                !bridge_name.is_named_in(&rules)
+            } else {
+                !PacketPath::new(&rules, bridge_name, *traffic).is_let_through(&chain.name)
+            }
+        };
+        let drops: BTreeSet<PodTraffic> =
+            filters.into_iter().filter(drops).map(|(_, traffic)| traffic).collect();
+        if !drops.is_empty() {
+            let (table, bridge) = (table.clone(), bridge.to_owned());
+            let kind = FirewallKind::of_table(&table, &chains);
+            found.push(DroppingFirewall { table, kind, drops, bridge });
         }
     }
-    if tables.is_empty() {
-        return Ok(Vec::new());
-    }
-    let list = NfTablesMessage::GetRule(RuleMessage { attributes: Vec::new() });
-    let know_bridge = socket.list(&of_all_families(list), |attributes, tables| {
-        // the name as rules compare it, with zeros behind it up to the length of a name
-        let is_named = attributes
-            .windows(bridge.len() + 1)
-            .any(|bytes| bytes.strip_suffix(&[0]) == Some(bridge.as_bytes()));
-        if is_named {
-            tables.extend(text(attributes, TABLE)?);
+    Ok(found)
+}
+
+/// The chains of a table that drop what no rule accepts, and which packets of pods come to each.
+fn filters<'a>(
+    table: &TableName,
+    chains: &[&'a ListedChain],
+) -> Vec<(&'a ListedChain, PodTraffic)> {
+    let mut filters = Vec::new();
+    for chain in chains {
+        let Some(BaseChain { hook, drops, .. }) = chain.base else { continue };
+        if !drops && table.name != FIREWALLD {
+            continue;
         }
-        Ok(())
-    })?;
-    let has_chain = |table: &str, begin: &str| {
-        chains.iter().any(|chain| chain.table == table && chain.name.starts_with(begin))
-    };
-    let firewall = |(table, drops): (&str, DroppedPackets)| {
-        let kind = match table {
-            FIREWALLD => FirewallKind::Firewalld,
-            table if has_chain(table, "DOCKER-USER") => FirewallKind::Docker,
-            table if has_chain(table, "ufw-") => FirewallKind::Ufw,
-            _ => FirewallKind::Other,
-        };
-        DroppingFirewall { table: table.to_owned(), kind, drops, bridge: bridge.to_owned() }
-    };
-    let knows_bridge = |table: &str| know_bridge.iter().any(|known| known == table);
-    let tables = tables.into_iter().filter(|(table, _)| !knows_bridge(table));
-    Ok(tables.map(firewall).collect())
-}
-
-impl ListedChain {
-    fn read(attributes: &[u8]) -> Result<Option<Self>, DecodeError> {
-        let (Some(table), Some(name)) = (text(attributes, TABLE)?, text(attributes, CHAIN_NAME)?)
-        else {
-            return Ok(None);
-        };
-        let hook = value(attributes, CHAIN_HOOK)?.map(|hook| number(&hook, HOOK_NUMBER));
-        let called_for = match hook.transpose()?.flatten() {
-            Some(INPUT) => Some(DroppedPackets::ForNode),
-            Some(FORWARD) => Some(DroppedPackets::Forwarded),
-            Some(_) | None => None,
-        };
-        let has_policy = number(attributes, CHAIN_POLICY)? == Some(POLICY_DROP);
-        Ok(Some(Self { table, name, drops: called_for.filter(|_| has_policy) }))
-    }
-}
-
-fn value(attributes: &[u8], kind: u16) -> Result<Option<Vec<u8>>, DecodeError> {
-    for attribute in NlasIterator::new(attributes) {
-        let attribute = attribute?;
-        if attribute.kind() == kind {
-            return Ok(Some(attribute.value().to_vec()));
+        match hook {
+            HookPoint::Input => filters.push((*chain, PodTraffic::ForNode)),
+            HookPoint::Forward => {
+                filters.extend([PodTraffic::FromPods, PodTraffic::ToPods].map(|it| (*chain, it)));
+            }
+            HookPoint::Postrouting | HookPoint::Elsewhere => {}
         }
     }
-    Ok(None)
+    filters
 }
 
-fn number(attributes: &[u8], kind: u16) -> Result<Option<u32>, DecodeError> {
-    let value = value(attributes, kind)?;
-    Ok(value.and_then(|value| Some(u32::from_be_bytes(*value.first_chunk()?))))
-}
-
-fn text(attributes: &[u8], kind: u16) -> Result<Option<String>, DecodeError> {
-    let value = value(attributes, kind)?;
-    Ok(value.map(|value| String::from_utf8_lossy(&value).trim_end_matches('\0').to_owned()))
-}
-
-fn of_all_families(message: NfTablesMessage) -> NetfilterMessage {
-    NetfilterMessage::new(NetfilterHeader::new(NetfilterProtoFamily::Unspec, 0, 0), message)
+impl FirewallKind {
+    fn of_table(table: &TableName, chains: &[&ListedChain]) -> Self {
+        let begins = |begin: &str| chains.iter().any(|chain| chain.name.starts_with(begin));
+        let is_of_iptables = table.family != TableFamily::Inet
+            && table.name == IPTABLES
+            && chains.iter().all(|chain| match chain.base {
+                // iptables names its base chains after their hooks
+                Some(BaseChain { hook: HookPoint::Input, .. }) => chain.name == INPUT,
+                Some(BaseChain { hook: HookPoint::Forward, .. }) => chain.name == FORWARD,
+                Some(BaseChain { hook: HookPoint::Postrouting | HookPoint::Elsewhere, .. })
+                | None => true,
+            });
+        if table.name == FIREWALLD {
+            Self::Firewalld
+        } else if !is_of_iptables {
+            Self::Other
+        } else if begins(DOCKER_USER) {
+            Self::Docker
+        } else if begins("DOCKER") {
+            Self::DockerWithoutUserChain
+        } else if begins("ufw-") || begins("ufw6-") {
+            Self::Ufw
+        } else {
+            Self::Iptables
+        }
+    }
 }

@@ -12,7 +12,11 @@
 //! `schema` has sets, chains and rules, `expressions` what rules are made of, `elements` how an
 //! element of the rules is one of a set. `batch` makes a transaction of them, `socket` talks to the
 //! kernel. `monitor` sees what others do to the table, `conntrack` forgets flows, `queue` has the
-//! connections that wait, `firewall` finds what stands in the way.
+//! connections that wait.
+//!
+//! Of the tables of others `listed_rules` reads what matters to pods, and `packet_path` follows
+//! their packets through it. `firewall` finds what stands in the way, `source_nat` who needs the
+//! machine to forward.
 
 mod batch;
 mod conntrack;
@@ -20,14 +24,17 @@ mod elements;
 mod error;
 mod expressions;
 mod firewall;
+mod listed_rules;
 mod monitor;
 mod needed_chains;
 mod open_table;
 mod owned_table;
+mod packet_path;
 mod policies;
 mod queue;
 mod schema;
 mod socket;
+mod source_nat;
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -40,12 +47,14 @@ use rekindle_types::{IpFamily, IpStack, causes};
 use sha2::{Digest, Sha256};
 
 pub use error::RuleError;
-pub use firewall::{DroppingFirewall, dropping_firewalls};
+pub use firewall::{DroppingFirewall, FirewallKind, PodTraffic, dropping_firewalls};
+pub use listed_rules::{TableFamily, TableName};
 use monitor::TableMonitor;
 use open_table::OpenTable;
 pub use policies::PolicyTable;
 pub use queue::HeldPacket;
 use queue::PacketQueue;
+pub(crate) use source_nat::table_with_source_nat;
 
 use crate::error::NetError;
 use crate::sysctl;
@@ -217,6 +226,13 @@ impl RuleTable {
     pub async fn changed_by_others(&self) -> Result<(), RuleError> {
         let changed = self.monitor.changed().await;
         changed.map_err(RuleError::from)
+    }
+
+    /// Returns when another process has changed tables that are no engine's, or may have: there may
+    /// be another firewall. Changes before it is asked count, and many are told once. It works only
+    /// while [`changed_by_others`](Self::changed_by_others) is waited for. Safe to drop.
+    pub async fn changed_elsewhere(&self) {
+        self.monitor.changed_elsewhere().await;
     }
 
     /// Connections that have begun to wait, because their frontend is [held]: each is to be

@@ -1,4 +1,5 @@
-//! Tells when another process changes our table: `nft flush ruleset`, a firewall that reloads.
+//! Tells when another process changes our table: `nft flush ruleset`, a firewall that reloads. It
+//! also tells when one changes tables that are no engine's: a firewall that starts.
 
 use std::future::poll_fn;
 use std::io;
@@ -12,7 +13,8 @@ use netlink_sys::{AsyncSocket, SocketAddr, TokioSocket};
 use rustix::net::sockopt;
 use tokio::sync::Notify;
 
-use crate::rules::socket::{ANSWER_MAX, NETFILTER_HEADER_LENGTH, is_overrun, pieces, receive};
+use crate::rules::owned_table::NAME_BEGIN;
+use crate::rules::socket::{ANSWER_MAX, is_overrun, pieces, receive, split_header};
 
 /// `NFNLGRP_NFTABLES`.
 const GROUP_NFTABLES: u32 = 7;
@@ -33,6 +35,8 @@ pub(super) struct TableMonitor {
     overrun: AtomicBool,
     /// A change by another process was seen while we replaced the table.
     seen: Notify,
+    /// Another process has changed tables that are no engine's.
+    elsewhere: Notify,
 }
 
 impl TableMonitor {
@@ -51,6 +55,7 @@ impl TableMonitor {
             replacing: AtomicBool::new(false),
             overrun: AtomicBool::new(false),
             seen: Notify::new(),
+            elsewhere: Notify::new(),
         })
     }
 
@@ -65,15 +70,25 @@ impl TableMonitor {
                 received = poll_fn(|cx| self.socket.poll_recv(cx, &mut buffer)) => received,
             };
             match received {
-                Ok(()) if self.is_about_change(&buffer)? => return Ok(()),
+                Ok(()) if self.note_changes(&buffer)? => return Ok(()),
                 Ok(()) => {}
                 Err(error) if !is_overrun(&error) => return Err(error),
-                Err(_) if self.replacing.load(Ordering::SeqCst) => {
+                Err(_) => {
+                    self.elsewhere.notify_one();
+                    if !self.replacing.load(Ordering::SeqCst) {
+                        return Ok(());
+                    }
                     self.overrun.store(true, Ordering::SeqCst);
                 }
-                Err(_) => return Ok(()),
             }
         }
+    }
+
+    /// Returns when another process has changed tables that are no engine's, or may have. Many
+    /// changes are told once. The notifications are read by [`changed`](Self::changed) only, so
+    /// that one has to be waited for, too.
+    pub(super) async fn changed_elsewhere(&self) {
+        self.elsewhere.notified().await;
     }
 
     /// Does a replacement of the table, which makes up for all changes by others until now. Its own
@@ -103,16 +118,21 @@ impl TableMonitor {
         let mut drained = DrainedNotifications::default();
         loop {
             match receive(self.socket.socket_ref(), &mut buffer) {
-                Ok(()) => drained.changed |= self.is_about_change(&buffer)?,
+                Ok(()) => drained.changed |= self.note_changes(&buffer)?,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(drained),
-                Err(error) if is_overrun(&error) => drained.overrun = true,
+                Err(error) if is_overrun(&error) => {
+                    drained.overrun = true;
+                    self.elsewhere.notify_one();
+                }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Whether a notification is about our table and not of our own doing.
-    fn is_about_change(&self, notifications: &[u8]) -> io::Result<bool> {
+    /// Whether a notification is about our table and not of our own doing. Of tables that are no
+    /// engine's it tells `changed_elsewhere`.
+    fn note_changes(&self, notifications: &[u8]) -> io::Result<bool> {
+        let mut is_own_changed = false;
         for piece in pieces(notifications) {
             let piece = piece?;
             let [subsystem, kind] = piece.message_type().to_be_bytes();
@@ -121,22 +141,20 @@ impl TableMonitor {
             if piece.port_number() == self.own_port || !is_of_tables || is_generation {
                 continue;
             }
-            let Some((header, attributes)) =
-                piece.payload().split_first_chunk::<NETFILTER_HEADER_LENGTH>()
-            else {
+            let (family, attributes) = split_header(piece.payload());
+            let mut attributes = NlasIterator::new(attributes).filter_map(Result::ok);
+            let Some(name) = attributes.find(|attribute| attribute.kind() == TABLE_NAME) else {
                 continue;
             };
-            let is_inet = NetfilterProtoFamily::from(header[0]) == NetfilterProtoFamily::Inet;
-            let names_table =
-                NlasIterator::new(attributes).filter_map(Result::ok).any(|attribute| {
-                    let is_name = attribute.kind() == TABLE_NAME;
-                    is_name && attribute.value().strip_suffix(&[0]) == Some(self.table.as_bytes())
-                });
-            if is_inet && names_table {
-                return Ok(true);
+            let name = name.value().strip_suffix(&[0]).unwrap_or(name.value());
+            let is_inet = NetfilterProtoFamily::from(family) == NetfilterProtoFamily::Inet;
+            if is_inet && name == self.table.as_bytes() {
+                is_own_changed = true;
+            } else if !is_inet || !name.starts_with(NAME_BEGIN.as_bytes()) {
+                self.elsewhere.notify_one();
             }
         }
-        Ok(false)
+        Ok(is_own_changed)
     }
 }
 

@@ -14,6 +14,9 @@ use crate::rules::error::RuleError;
 use crate::rules::socket::NetfilterSocket;
 use crate::rules::{TableOwnership, failed};
 
+/// How the names of all engines' tables begin. They are of the family `inet`.
+pub(super) const NAME_BEGIN: &str = "rekindle-";
+
 /// See the module.
 pub(super) struct OwnedTable {
     pub(super) name: String,
@@ -37,7 +40,7 @@ impl OwnedTable {
             TableOwnership::Exclusive => TableFlags::Owner | TableFlags::Persisent,
             TableOwnership::Shared => TableFlags::empty(),
         };
-        let mut table = Self { name: format!("rekindle-{bridge}{suffix}"), socket, flags };
+        let mut table = Self { name: format!("{NAME_BEGIN}{bridge}{suffix}"), socket, flags };
         table.ask().map_err(unavailable)?;
         Ok(table)
     }

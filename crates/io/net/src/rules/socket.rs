@@ -150,12 +150,21 @@ impl NetfilterSocket {
         message: &NetfilterMessage,
         mut read: impl FnMut(&[u8], &mut Vec<T>) -> Result<(), DecodeError>,
     ) -> io::Result<Vec<T>> {
+        self.list_with_family(message, |_family, attributes, found| read(attributes, found))
+    }
+
+    /// The same, with the number of the family that each message is about.
+    pub(crate) fn list_with_family<T>(
+        &mut self,
+        message: &NetfilterMessage,
+        mut read: impl FnMut(u8, &[u8], &mut Vec<T>) -> Result<(), DecodeError>,
+    ) -> io::Result<Vec<T>> {
         let mut attempt = 0;
         loop {
             attempt += 1;
             let mut found = Vec::new();
-            let listed = self.dump(message.clone(), |attributes| {
-                read(attributes, &mut found).map_err(malformed)
+            let listed = self.dump(message.clone(), |family, attributes| {
+                read(family, attributes, &mut found).map_err(malformed)
             });
             match listed {
                 Err(error)
@@ -166,12 +175,13 @@ impl NetfilterSocket {
         }
     }
 
-    /// Hands out everything that the kernel lists: the attributes of each message, not parsed.
+    /// Hands out everything that the kernel lists: of each message the family and the attributes,
+    /// not parsed.
     /// `ErrorKind::Interrupted`: it changed while it was read.
     pub(crate) fn dump(
         &mut self,
         message: NetfilterMessage,
-        mut each: impl FnMut(&[u8]) -> io::Result<()>,
+        mut each: impl FnMut(u8, &[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut bytes = Vec::new();
         self.append(&mut bytes, message, NLM_F_DUMP);
@@ -192,8 +202,8 @@ impl NetfilterSocket {
                     NLMSG_ERROR => return outcome(&buffer).error.map_or(Ok(()), Err),
                     // what is left is read all the same, or the next request would find it
                     _ if result.is_ok() => {
-                        let attributes = buffer.payload().get(NETFILTER_HEADER_LENGTH..);
-                        result = each(attributes.unwrap_or_default());
+                        let (family, attributes) = split_header(buffer.payload());
+                        result = each(family, attributes);
                     }
                     _ => {}
                 }
@@ -287,6 +297,12 @@ pub(crate) fn pieces(bytes: &[u8]) -> impl Iterator<Item = io::Result<NetlinkBuf
         rest = &rest[length.next_multiple_of(4).min(rest.len())..];
         Some(piece)
     })
+}
+
+/// The number of the family that a message of netfilter is about, and its attributes.
+pub(crate) fn split_header(payload: &[u8]) -> (u8, &[u8]) {
+    let split = payload.split_first_chunk::<NETFILTER_HEADER_LENGTH>();
+    split.map_or((0, &[]), |([family, _version, _, _], attributes)| (*family, attributes))
 }
 
 fn outcomes(bytes: &[u8]) -> io::Result<Vec<MessageOutcome>> {

@@ -10,6 +10,7 @@ use rekindle_net::{
     BridgeNetwork, ForwardingUsers, NetError, NetworkConfig, SandboxAttachment, SubnetChoice,
     routed_ipv6_subnets, routed_subnets,
 };
+use rekindle_types::IpFamily;
 
 use crate::support::Namespace;
 
@@ -429,6 +430,68 @@ fn what_a_dead_engine_switched_on_is_put_back_by_the_next_one_that_goes() {
     host.inside(|| user("br-live").leave().unwrap());
     assert_eq!(ip_forward(&host), "0");
     assert!(!dir.path().join("br-dead").exists(), "its note is read no more");
+}
+
+#[test]
+fn forwarding_stays_on_while_another_process_masquerades() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Namespace::new();
+    host.ip("link add br-a type bridge");
+    let left = |family, rules: &[&str]| {
+        let setting = match family {
+            IpFamily::V4 => IP_FORWARD,
+            IpFamily::V6 => "/proc/sys/net/ipv6/conf/all/forwarding",
+        };
+        host.inside(|| std::fs::write(setting, "0").unwrap());
+        host.run("nft", "flush ruleset");
+        let user = ForwardingUsers::new(dir.path(), "br-a", family);
+        host.inside(|| user.join().unwrap());
+        for rule in rules {
+            let (program, arguments) = rule.split_once(' ').unwrap();
+            host.run(program, arguments);
+        }
+        host.inside(|| user.leave().unwrap());
+        assert!(!dir.path().join("br-a").exists(), "its note is read no more");
+        host.inside(|| std::fs::read_to_string(setting).unwrap().trim().to_owned())
+    };
+    let docker = "iptables -t nat -A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE";
+    let docker_ipv6 = "ip6tables -t nat -A POSTROUTING -s fd00:d0c::/64 -j MASQUERADE";
+    let nat = "nft add chain inet theirs out { type nat hook postrouting priority 100 ; }";
+    let (v4, v6) = (IpFamily::V4, IpFamily::V6);
+    for (family, rules, expected) in [
+        (v4, &[][..], "0"),
+        (v4, &[docker], "1"),
+        (v6, &[docker_ipv6], "1"),
+        // each family for itself
+        (v6, &[docker], "0"),
+        (v4, &[docker_ipv6], "0"),
+        // in a chain that the base chain jumps to
+        (
+            v4,
+            &[
+                "iptables -t nat -N OUT",
+                "iptables -t nat -A POSTROUTING -j OUT",
+                "iptables -t nat -A OUT -j SNAT --to-source 192.0.2.1",
+            ],
+            "1",
+        ),
+        (v6, &["nft add table inet theirs", nat, "nft add rule inet theirs out masquerade"], "1"),
+        // gives packets another destination, or none at all
+        (v4, &["iptables -t nat -A PREROUTING -p tcp -j DNAT --to-destination 192.0.2.1"], "0"),
+        (v4, &["iptables -t nat -A POSTROUTING -j ACCEPT"], "0"),
+        // of an engine that was killed
+        (
+            v4,
+            &[
+                "nft add table inet rekindle-br-dead",
+                "nft add chain inet rekindle-br-dead out { type nat hook postrouting priority 100 ; }",
+                "nft add rule inet rekindle-br-dead out masquerade",
+            ],
+            "0",
+        ),
+    ] {
+        assert_eq!(left(family, rules), expected, "{rules:?}");
+    }
 }
 
 /// A note that cannot be removed: something is mounted on it.

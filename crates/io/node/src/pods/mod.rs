@@ -33,7 +33,7 @@ mod worker;
 
 pub(crate) use index::{PodIndex, PodView};
 pub(crate) use manager::{Manager, PodRules};
-pub(crate) use recorder::EventRecorder;
+pub(crate) use recorder::{EventRecorder, node_reference};
 pub(crate) use recovery::{delete_object, pod_ref};
 pub(crate) use resolver::PodResolverSources;
 pub(crate) use restarts::SharedRestartOwners;

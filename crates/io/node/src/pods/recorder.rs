@@ -113,6 +113,17 @@ impl EventRecorder {
     }
 }
 
+/// A Node object, for events about it; as upstream, its name stands for its UID.
+pub(crate) fn node_reference(name: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Node".to_owned()),
+        name: Some(name.to_owned()),
+        uid: Some(name.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
 type Write = Pin<Box<dyn Future<Output = (EventKey, EventWriteResult)> + Send>>;
 
 /// What became of writing one Event.

@@ -6,10 +6,12 @@
 //!  workers ── withdraw ──►      ▲                           │ committed
 //!              ◄────────────────┼───────────────────────────┘
 //!                               └── all elements ◄── another process changed the table
+//!  EventRecorder ◄── FirewallWatch ◄── another process changed another table
 //! ```
 //! The first packet of a connection to a Service whose last pod is being restarted waits here, and
 //! goes on when the rules lead to a pod again, or when it has waited long enough (docs/adr/0060).
 
+mod firewalls;
 mod health_checks;
 mod holds;
 mod host_ports;
@@ -34,6 +36,7 @@ use rekindle_services::{ContestedPort, RuleChanges, RuleElements, ServiceRouter}
 use rekindle_types::{NamespacedName, causes};
 use tokio::sync::{mpsc, oneshot};
 
+use self::firewalls::FirewallWatch;
 use self::health_checks::HealthChecks;
 use self::holds::Holds;
 use self::host_ports::HostPorts;
@@ -86,6 +89,8 @@ pub struct ServiceRules {
     holds: Holds,
     /// Whether the kernel tells of them.
     is_told_of_held: bool,
+    /// Firewalls of others that drop packets of pods.
+    firewalls: FirewallWatch,
 }
 
 /// What has been listed.
@@ -98,12 +103,13 @@ struct ListedServices {
 
 impl ServiceRules {
     /// Looks whether the kernel can do it. Must run inside a tokio runtime, in the network
-    /// namespace of the bridge.
+    /// namespace of the bridge. An event about the machine names this node.
     ///
     /// # Errors
     /// When the kernel has no nftables, or this process may not change rules.
-    pub fn open(config: RuleTableConfig) -> Result<Self, RuleError> {
+    pub fn open(config: RuleTableConfig, node: &str) -> Result<Self, RuleError> {
         let stack = config.stack();
+        let firewalls = FirewallWatch::new(&config, node);
         Ok(Self {
             table: RuleTable::open(config)?,
             router: ServiceRouter::new(stack),
@@ -118,6 +124,7 @@ impl ServiceRules {
             left_out: Vec::new(),
             holds: Holds::default(),
             is_told_of_held: true,
+            firewalls,
         })
     }
 
@@ -142,12 +149,14 @@ impl ServiceRules {
         let mut slices = watch_objects(Api::<EndpointSlice>::all(client.clone()), READER);
         let mut nodes = watch_objects(Api::<Node>::all(client), READER);
         self.adopt_host_ports().await;
+        self.firewalls.look(&recorder).await;
         loop {
             self.report_left_out(&recorder);
             let retry = self.kernel.retry_at();
             let hold_ends = self.holds.next_end();
             let open_again = [self.ports.retry_at(), self.host_ports.retry_at()];
             let open_again = open_again.into_iter().flatten().min();
+            let look_at_firewalls = self.firewalls.look_at();
             tokio::select! {
                 biased;
                 request = requests.recv() => match request {
@@ -173,6 +182,7 @@ impl ServiceRules {
                         tracing::error!(error = causes(&error), "failed to follow what others do to the rules of Services; they are not put back from now on");
                     }
                 },
+                () = self.table.changed_elsewhere() => self.firewalls.rules_changed(),
                 held = self.table.held(), if self.is_told_of_held => match held {
                     Ok(packets) => {
                         let free = self.holds.add(packets, &self.router);
@@ -190,6 +200,9 @@ impl ServiceRules {
                     self.apply(changes).await;
                 }
                 () = sleep_until(retry), if retry.is_some() => self.replace().await,
+                () = sleep_until(look_at_firewalls), if look_at_firewalls.is_some() => {
+                    self.firewalls.look(&recorder).await;
+                }
             }
         }
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use rekindle_types::reasons::event;
 use rekindle_types::{EventSeverity, ObjectJson};
@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use super::manifest::{StaticPodError, StaticPodManifest};
 use super::set::Listing;
 use crate::folder_watch::FolderWatch;
-use crate::pods::EventRecorder;
+use crate::pods::{EventRecorder, node_reference};
 
 /// Larger files are refused.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -284,13 +284,7 @@ impl ManifestFolder {
 
 fn tell(recorder: &EventRecorder, node: &str, message: String) {
     tracing::warn!("failed to read static pods: {message}");
-    let about = ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Node".to_owned()),
-        name: Some(node.to_owned()),
-        uid: Some(node.to_owned()), // as the kubelet has it
-        ..ObjectReference::default()
-    };
+    let about = node_reference(node);
     recorder.record(about, EventSeverity::Warning, event::INVALID_STATIC_POD, message);
 }
 
