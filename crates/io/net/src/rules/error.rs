@@ -9,7 +9,7 @@ use rustix::io::Errno;
 #[derive(Debug, thiserror::Error)]
 pub enum RuleError {
     /// The kernel has no nftables.
-    #[error("this kernel has no nf_tables, so Services cannot be routed; load module nf_tables")]
+    #[error("this kernel has no nf_tables; load the module nf_tables")]
     Unsupported {
         /// What it said.
         #[source]

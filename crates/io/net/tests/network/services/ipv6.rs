@@ -108,6 +108,55 @@ fn cluster_ips_and_node_ports_lead_to_pods_beside_those_of_ipv4() {
     });
 }
 
+/// Pods 2 and 3 have addresses `::4` and `::5`, and are of one node.
+#[test]
+fn pods_of_a_node_are_led_to_the_endpoints_for_them() {
+    let machine = machine(5);
+    machine.host.block_on(|| async {
+        let (web, sticky, other) =
+            (tcp(CLUSTER_IP), tcp("[fd00:96::2]:80"), tcp("[fd00:96::3]:80"));
+        let (clients, pods) = ("fd00:88::4/127", [0, 1, 3]);
+        let mut elements = second_service(web, &pods);
+        elements.extend(by_client(web, clients, &[second_endpoint(3)]));
+        elements.extend(second_service(other, &pods));
+        elements.extend(by_client(other, clients, &[]));
+        // with affinity
+        for element in second_service(sticky, &pods) {
+            elements.insert(match element {
+                RuleElement::Pick(view, _) => RuleElement::Pick(view, pick(pods.len(), Some(60))),
+                other => other,
+            });
+        }
+        let member = |pod: &usize| RuleElement::Member(sticky, second_endpoint(*pod));
+        elements.extend(pods.iter().map(member));
+        let near = by_client(sticky, clients, &[second_endpoint(0), second_endpoint(3)]);
+        elements.extend(near.into_iter().map(|element| match element {
+            RuleElement::Pick(view, _) => RuleElement::Pick(view, pick(2, Some(60))),
+            other => other,
+        }));
+        let _table = dual_table(&elements).await;
+        let reached = |from, to| -> BTreeSet<usize> {
+            (0..40).map(|_| connect(from, to).unwrap().pod).collect()
+        };
+        for pod in [2, 3] {
+            assert_eq!(reached(&machine.pods[pod], CLUSTER_IP), BTreeSet::from([3]));
+            let stays = reached(&machine.pods[pod], "[fd00:96::2]:80");
+            assert!(stays.len() == 1 && !stays.contains(&1), "{stays:?}");
+        }
+        for from in [&machine.pods[4], &machine.host] {
+            assert_eq!(reached(from, CLUSTER_IP), BTreeSet::from([0, 1, 3]));
+        }
+        let rules = machine.host.run("nft", "list ruleset");
+        for expected in [
+            "fd00:96::1 . tcp . 80 . fd00:88::4 : 0x00000000 . 0x00000001 . 0x000000fe",
+            "fd00:96::3 . tcp . 80 . fd00:88::4 . ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe",
+            "goto pick-2-sticky-by-client-127-v6",
+        ] {
+            assert!(rules.contains(expected), "{expected} in\n{rules}");
+        }
+    });
+}
+
 #[test]
 fn pods_leave_with_the_hosts_address_and_clients_from_outside_keep_theirs() {
     let machine = machine(1);
