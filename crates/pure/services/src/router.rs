@@ -460,9 +460,9 @@ impl ServiceRouter {
         let usable = found.usable(false);
         for (name, node) in &self.nodes {
             let near = known.for_node(name, node);
-            if near.clone().usable(false) == usable {
+            let Some(near) = near.filter(|near| near.clone().usable(false) != usable) else {
                 continue;
-            }
+            };
             let is_its_own = |range: &&SourceRange| {
                 self.node_of.get(range) == Some(name)
                     && range.network.is_ipv4() == frontend.address.is_ipv4()

@@ -84,16 +84,18 @@ impl KnownEndpoints<'_> {
         self.select(|it| self.policy == TrafficPolicy::Cluster || it.endpoint.node.is_some())
     }
 
-    /// Those for the pods of a node (`internalTrafficPolicy`, and the hints that
-    /// `trafficDistribution` causes).
-    pub(super) fn for_node(&self, name: &str, node: &RoutedNode) -> FoundEndpoints {
-        let nearness = match self.policy {
+    /// Those for the pods of a node, if they depend on it (`internalTrafficPolicy`, and the hints
+    /// that `trafficDistribution` causes).
+    pub(super) fn for_node(&self, name: &str, node: &RoutedNode) -> Option<FoundEndpoints> {
+        match self.policy {
             TrafficPolicy::Local => {
-                return self.select(|it| it.endpoint.node.as_deref() == Some(name));
+                Some(self.select(|it| it.endpoint.node.as_deref() == Some(name)))
             }
-            TrafficPolicy::Cluster => self.nearness(name, node),
-        };
-        self.select(|it| nearness.is_none_or(|nearness| it.is_near(nearness)))
+            TrafficPolicy::Cluster => {
+                let nearness = self.nearness(name, node)?;
+                Some(self.select(|it| it.is_near(nearness)))
+            }
+        }
     }
 
     /// As kube-proxy decides it: by node or by zone where each ready endpoint has a hint of that
