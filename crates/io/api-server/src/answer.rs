@@ -22,7 +22,7 @@ use super::logs::LogRequestError;
 use super::metrics::RequestLabels;
 use super::proxy::{self, ProxiedRequest};
 use super::response::{respond, respond_with_list, stream};
-use super::streams::StreamSlot;
+use super::streams::{AcceptedStream, StreamSlot, asks_for_websocket};
 
 /// The request that is answered.
 #[derive(Clone, Copy)]
@@ -59,7 +59,7 @@ impl Front {
                 let body = FrontBody::watch(watch.stream, timeout, means, phase, open);
                 stream(body, content_type)
             }
-            RequestOutcome::Log(query) => self.log(query).await,
+            RequestOutcome::Log(query) => self.log(query, asked, upgrade).await,
             RequestOutcome::Stream(query) => self.stream(query, asked, upgrade),
             RequestOutcome::Proxy(target) => self.proxy(*target, asked, upgrade).await,
             RequestOutcome::Aggregated(target) => self.aggregated(*target, asked, upgrade).await,
@@ -79,7 +79,16 @@ impl Front {
         asked: AnswerContext<'_>,
         upgrade: Option<OnUpgrade>,
     ) -> Response<FrontBody> {
-        let accepted = match self.streams.accept(query, asked) {
+        self.upgraded(self.streams.accept(query, asked), upgrade)
+    }
+
+    /// The answer after which the connection is a websocket.
+    fn upgraded(
+        &self,
+        accepted: Result<AcceptedStream, ApiError>,
+        upgrade: Option<OnUpgrade>,
+    ) -> Response<FrontBody> {
+        let accepted = match accepted {
             Ok(accepted) => accepted,
             Err(error) => return respond(error.into()),
         };
@@ -156,8 +165,16 @@ impl Front {
         }
     }
 
-    async fn log(&self, query: LogQuery) -> Response<FrontBody> {
+    async fn log(
+        &self,
+        query: LogQuery,
+        asked: AnswerContext<'_>,
+        upgrade: Option<OnUpgrade>,
+    ) -> Response<FrontBody> {
         match self.logs.read(query).await {
+            Ok(log) if asks_for_websocket(&asked.parts.headers) => {
+                self.upgraded(self.streams.accept_log(log, asked), upgrade)
+            }
             Ok(log) => stream(FrontBody::stream(log), "text/plain"),
             Err(LogRequestError::NotThere(why)) => respond(ApiError::bad_request(why).into()),
             Err(LogRequestError::NoNode(why)) => respond(ApiError::unavailable(why).into()),

@@ -15,7 +15,7 @@ kind: Role
 metadata: {name: program}
 rules:
 - {apiGroups: [''], resources: [configmaps], verbs: [create, get, list, watch, patch, delete]}
-- {apiGroups: [''], resources: [pods], verbs: [get]}
+- {apiGroups: [''], resources: [pods, pods/log], verbs: [get]}
 - {apiGroups: [''], resources: [pods/exec], verbs: [get, create]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -27,7 +27,7 @@ subjects: [{kind: ServiceAccount, name: program}]
 
 /// Goes by the name of the Service, then by the address in the variables of the environment.
 const PROGRAM: &str = r#"
-import os
+import base64, os, websocket
 from kubernetes import client, config, watch
 from kubernetes.client.rest import ApiException
 from kubernetes.stream import stream
@@ -61,6 +61,34 @@ def program(host):
     said = stream(maps.connect_get_namespaced_pod_exec, os.environ["HOSTNAME"], "default",
         command=["echo", "by a websocket"], stdout=True, stdin=False, stderr=True, tty=False)
     assert said == "by a websocket\n", said
+
+def socket(path, protocol):
+    account = "/var/run/secrets/kubernetes.io/serviceaccount/"
+    token = open(account + "token").read()
+    pod = "wss://kubernetes.default.svc/api/v1/namespaces/default/pods/" + os.environ["HOSTNAME"]
+    return websocket.create_connection(pod + path, subprotocols=[protocol],
+        header=["Authorization: Bearer " + token], sslopt={"ca_certs": account + "ca.crt"})
+
+# the older protocols, for clients that can only send text
+cat = socket("/exec?command=cat&stdin=true&stdout=true", "base64.channel.k8s.io")
+cat.send("0" + base64.b64encode(b"in base64\n").decode())
+said = b""
+while b"\n" not in said:
+    message = cat.recv()
+    assert isinstance(message, str), message
+    if message[0] == "1":
+        said += base64.b64decode(message[1:])
+assert said == b"in base64\n", said
+cat.close()
+print("begun", flush=True)
+for protocol in ["binary.k8s.io", "base64.binary.k8s.io"]:
+    log = socket("/log?follow=true", protocol)
+    said = b""
+    while b"begun\n" not in said:
+        message = log.recv()
+        said += base64.b64decode(message) if isinstance(message, str) else message
+    assert isinstance(message, str) == protocol.startswith("base64"), message
+    log.close()
 
 program("https://kubernetes.default.svc")
 program(None)

@@ -14,7 +14,8 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 
 use super::frame::PIECE_BYTES;
 use super::question::OpenFiles;
-use crate::streams::remote_command::{CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, message};
+use crate::streams::channels::MessageCoding;
+use crate::streams::remote_command::{CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT};
 use crate::streams::{self, NodeStreamError, ProcessSession};
 
 type Line = WebSocketStream<UnixStream>;
@@ -102,13 +103,13 @@ async fn send(
             count = read(&mut input, &mut buffer) => match count {
                 0 => {
                     input = None;
-                    message(CLOSE, &[STDIN])
+                    MessageCoding::Binary.on_channel(CLOSE, &[STDIN])
                 }
-                count => message(STDIN, &buffer[..count]),
+                count => MessageCoding::Binary.on_channel(STDIN, &buffer[..count]),
             },
             Some((height, width)) = sized.recv() => {
                 let size = serde_json::json!({ "Width": width, "Height": height });
-                message(RESIZE, size.to_string().as_bytes())
+                MessageCoding::Binary.on_channel(RESIZE, size.to_string().as_bytes())
             }
             else => return,
         };

@@ -1,13 +1,16 @@
 //! `pods/exec`, `pods/attach` and `pods/portforward`: the connection becomes a websocket, and the
-//! node has the other end.
+//! node has the other end. So does a request for `pods/log` that asks for one.
 //!
 //! ```text
 //! core: who may, which pod -> negotiate: which protocol -> 101 -> which stream -> NodeStreams
 //!                             | or 400, and no node hears of it
 //!
-//! which stream: remote_command (v5, v4, v1) or port_forward (SPDY tunnel, channels)
+//! which stream: remote_command (v5, v4, v1), port_forward (SPDY tunnel, channels), container_log
+//! channels: how bytes are in messages
 //! ```
 
+pub(crate) mod channels;
+mod container_log;
 mod negotiate;
 mod node;
 mod outbox;
@@ -39,7 +42,9 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use super::answer::AnswerContext;
-use super::body::FrontPhase;
+use super::body::{FrontPhase, LogStream};
+use channels::MessageCoding;
+pub(super) use negotiate::asks_for_websocket;
 use negotiate::{NegotiatedProtocol, RemoteCommandProtocol};
 pub(super) use slots::{Slots, StreamSlot};
 
@@ -69,9 +74,15 @@ pub(super) struct StreamServer {
 
 /// What an answer to a request for streams is made of.
 pub(super) struct AcceptedStream {
-    agreed: NegotiatedProtocol,
-    query: StreamQuery,
+    headers: http::HeaderMap,
+    content: StreamContent,
     slot: StreamSlot,
+}
+
+/// What goes over it.
+enum StreamContent {
+    Node(StreamQuery, RemoteCommandProtocol, MessageCoding),
+    Log(LogStream, MessageCoding),
 }
 
 impl StreamServer {
@@ -94,8 +105,22 @@ impl StreamServer {
         asked: AnswerContext<'_>,
     ) -> Result<AcceptedStream, ApiError> {
         let agreed = negotiate::agree(&query, &asked.parts.headers, &asked.parts.method)?;
+        let headers = agreed.headers();
+        let NegotiatedProtocol { protocol, coding, .. } = agreed;
         let slot = self.slots.take(asked.user)?.ending(asked.trail);
-        Ok(AcceptedStream { agreed, query, slot })
+        Ok(AcceptedStream { headers, content: StreamContent::Node(query, protocol, coding), slot })
+    }
+
+    /// The same for a log that is there.
+    pub(super) fn accept_log(
+        &self,
+        log: LogStream,
+        asked: AnswerContext<'_>,
+    ) -> Result<AcceptedStream, ApiError> {
+        let agreed = negotiate::agree_for_log(&asked.parts.headers, &asked.parts.method)?;
+        let slot = self.slots.take(asked.user)?.ending(asked.trail);
+        let content = StreamContent::Log(log, agreed.coding);
+        Ok(AcceptedStream { headers: agreed.headers(), content, slot })
     }
 
     /// Serves the stream once the connection has been upgraded, in the background.
@@ -105,16 +130,16 @@ impl StreamServer {
         upgrade: OnUpgrade,
         mut phase: watch::Receiver<FrontPhase>,
     ) -> http::HeaderMap {
-        let headers = accepted.agreed.headers();
+        let AcceptedStream { headers, content, slot } = accepted;
         let node = Arc::clone(&self.node);
         tokio::spawn(async move {
-            let _slot = accepted.slot;
+            let _slot = slot;
             let upgraded = match upgrade.await {
                 Ok(upgraded) => upgraded,
                 Err(error) => return tracing::debug!(%error, "upgrade a connection"),
             };
             let socket = websocket(upgraded).await;
-            let streams = run(socket, accepted.query, accepted.agreed.protocol, node);
+            let streams = run(socket, content, node);
             tokio::select! {
                 () = streams => {}
                 // An error means that the front is gone, which is the same.
@@ -133,7 +158,8 @@ async fn websocket(upgraded: Upgraded) -> Socket {
 /// Carries a session's files over the line to the API server, until its process has ended or the
 /// line is closed.
 pub(crate) async fn converse<S: WebSocketIo>(socket: Socket<S>, session: ProcessSession) {
-    remote_command::run(socket, RemoteCommandProtocol::V5, std::future::ready(Ok(session))).await;
+    let protocol = (RemoteCommandProtocol::V5, MessageCoding::Binary);
+    remote_command::run(socket, protocol, std::future::ready(Ok(session))).await;
 }
 
 /// What a websocket may hold.
@@ -151,18 +177,17 @@ fn goodbye() -> Message {
     Message::Close(Some(CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::default() }))
 }
 
-async fn run(
-    socket: Socket,
-    query: StreamQuery,
-    protocol: RemoteCommandProtocol,
-    node: Arc<dyn NodeStreams>,
-) {
+async fn run(socket: Socket, content: StreamContent, node: Arc<dyn NodeStreams>) {
+    let (query, protocol, coding) = match content {
+        StreamContent::Node(query, protocol, coding) => (query, protocol, coding),
+        StreamContent::Log(log, coding) => return container_log::run(socket, coding, log).await,
+    };
     match (query, protocol) {
         (StreamQuery::Exec(query), protocol) => {
-            remote_command::run(socket, protocol, node.exec(query)).await;
+            remote_command::run(socket, (protocol, coding), node.exec(query)).await;
         }
         (StreamQuery::Attach(query), protocol) => {
-            remote_command::run(socket, protocol, node.attach(query)).await;
+            remote_command::run(socket, (protocol, coding), node.attach(query)).await;
         }
         (StreamQuery::PortForward(query), RemoteCommandProtocol::SpdyTunnel) => {
             tunnel::run(socket, query.pod, node).await;
@@ -171,7 +196,7 @@ async fn run(
             StreamQuery::PortForward(query),
             RemoteCommandProtocol::V5 | RemoteCommandProtocol::V4 | RemoteCommandProtocol::PreV4,
         ) => {
-            port_forward::run(socket, query, node).await;
+            port_forward::run(socket, coding, query, node).await;
         }
     }
 }

@@ -10,6 +10,8 @@ use rekindle_api::node_query::StreamQuery;
 use rekindle_api::status::ApiError;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
+use super::channels::{LAST_DIGIT, MessageCoding};
+
 /// How streams go over a websocket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RemoteCommandProtocol {
@@ -23,35 +25,87 @@ pub(super) enum RemoteCommandProtocol {
     SpdyTunnel,
 }
 
-/// What was agreed on.
+/// What was agreed on: the protocol, and how its bytes are in messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NegotiatedProtocol {
-    pub(super) protocol: RemoteCommandProtocol,
+pub(super) struct NegotiatedProtocol<P> {
+    pub(super) protocol: P,
+    pub(super) coding: MessageCoding,
     /// As the client spelled it; `None` when it did not name any.
     name: Option<String>,
     accept_key: String,
 }
 
-const REMOTE_COMMAND: [(&str, RemoteCommandProtocol); 3] = [
-    ("v5.channel.k8s.io", RemoteCommandProtocol::V5),
-    ("v4.channel.k8s.io", RemoteCommandProtocol::V4),
-    ("channel.k8s.io", RemoteCommandProtocol::PreV4),
+/// A protocol that is known by this name.
+type KnownProtocol<P> = (&'static str, P, MessageCoding);
+
+const REMOTE_COMMAND: [KnownProtocol<RemoteCommandProtocol>; 5] = [
+    ("v5.channel.k8s.io", RemoteCommandProtocol::V5, MessageCoding::Binary),
+    ("v4.channel.k8s.io", RemoteCommandProtocol::V4, MessageCoding::Binary),
+    ("v4.base64.channel.k8s.io", RemoteCommandProtocol::V4, MessageCoding::Base64),
+    ("channel.k8s.io", RemoteCommandProtocol::PreV4, MessageCoding::Binary),
+    ("base64.channel.k8s.io", RemoteCommandProtocol::PreV4, MessageCoding::Base64),
 ];
-const PORT_FORWARD: [(&str, RemoteCommandProtocol); 3] = [
-    ("SPDY/3.1+portforward.k8s.io", RemoteCommandProtocol::SpdyTunnel),
-    ("v4.channel.k8s.io", RemoteCommandProtocol::V4),
-    ("portforward.k8s.io", RemoteCommandProtocol::V4),
+const PORT_FORWARD: [KnownProtocol<RemoteCommandProtocol>; 4] = [
+    ("SPDY/3.1+portforward.k8s.io", RemoteCommandProtocol::SpdyTunnel, MessageCoding::Binary),
+    ("v4.channel.k8s.io", RemoteCommandProtocol::V4, MessageCoding::Binary),
+    ("portforward.k8s.io", RemoteCommandProtocol::V4, MessageCoding::Binary),
+    ("v4.base64.channel.k8s.io", RemoteCommandProtocol::V4, MessageCoding::Base64),
+];
+/// Of logs, which have no channels.
+const LOG: [KnownProtocol<()>; 2] = [
+    ("binary.k8s.io", (), MessageCoding::Binary),
+    ("base64.binary.k8s.io", (), MessageCoding::Base64),
 ];
 
-/// The upgrade that a request asks for, or what is wrong with it.
+/// The upgrade that a request for a stream asks for, or what is wrong with it.
 pub(super) fn agree(
     query: &StreamQuery,
     headers: &HeaderMap,
     method: &Method,
-) -> Result<NegotiatedProtocol, ApiError> {
-    let has = |name: &HeaderName, token: &str| {
-        tokens(headers, name).any(|value| value.eq_ignore_ascii_case(token))
-    };
+) -> Result<NegotiatedProtocol<RemoteCommandProtocol>, ApiError> {
+    // Without a name clients get what the kubelet has under the empty one
+    // (`createWebSocketStreams`).
+    match query {
+        StreamQuery::Exec(_) | StreamQuery::Attach(_) => {
+            agree_on(&REMOTE_COMMAND, RemoteCommandProtocol::PreV4, headers, method)
+        }
+        StreamQuery::PortForward(query) => {
+            let agreed = agree_on(&PORT_FORWARD, RemoteCommandProtocol::V4, headers, method)?;
+            let channels_max = usize::from(LAST_DIGIT) + 1;
+            if agreed.coding == MessageCoding::Base64 && 2 * query.ports.len() > channels_max {
+                let problem = format!("base64 has channels for {} ports at most", channels_max / 2);
+                return Err(ApiError::bad_request(problem));
+            }
+            Ok(agreed)
+        }
+    }
+}
+
+/// Whether a request for a log asks for a websocket. Any other is answered with a body.
+pub(crate) fn asks_for_websocket(headers: &HeaderMap) -> bool {
+    has_token(headers, &CONNECTION, "upgrade") && has_token(headers, &UPGRADE, "websocket")
+}
+
+/// The upgrade that a request for a log asks for, or what is wrong with it.
+pub(super) fn agree_for_log(
+    headers: &HeaderMap,
+    method: &Method,
+) -> Result<NegotiatedProtocol<()>, ApiError> {
+    agree_on(&LOG, (), headers, method)
+}
+
+fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+    tokens(headers, name).any(|value| value.eq_ignore_ascii_case(token))
+}
+
+/// Of the known protocols the first one that the client names; `unnamed` if it names none.
+fn agree_on<P: Copy>(
+    known: &[KnownProtocol<P>],
+    unnamed: P,
+    headers: &HeaderMap,
+    method: &Method,
+) -> Result<NegotiatedProtocol<P>, ApiError> {
+    let has = |name: &HeaderName, token: &str| has_token(headers, name, token);
     if !has(&CONNECTION, "upgrade") {
         return Err(ApiError::bad_request("Upgrade request required"));
     }
@@ -67,29 +121,23 @@ pub(super) fn agree(
     if key.is_empty() {
         return Err(ApiError::bad_request("Sec-WebSocket-Key is missing"));
     }
-    // Without a name clients get what the kubelet has under the empty one
-    // (`createWebSocketStreams`).
-    let (known, unnamed): (&[(&str, RemoteCommandProtocol)], RemoteCommandProtocol) = match query {
-        StreamQuery::Exec(_) | StreamQuery::Attach(_) => {
-            (&REMOTE_COMMAND, RemoteCommandProtocol::PreV4)
-        }
-        StreamQuery::PortForward(_) => (&PORT_FORWARD, RemoteCommandProtocol::V4),
-    };
     let accept_key = derive_accept_key(key);
     let offered = tokens(headers, &SEC_WEBSOCKET_PROTOCOL).filter(|name| !name.is_empty());
     let offered: Vec<&str> = offered.collect();
     if offered.is_empty() {
-        return Ok(NegotiatedProtocol { protocol: unnamed, name: None, accept_key });
+        let coding = MessageCoding::Binary;
+        return Ok(NegotiatedProtocol { protocol: unnamed, coding, name: None, accept_key });
     }
     // The client's order is its preference.
-    let found = offered.iter().find_map(|name| known.iter().find(|(known, _)| known == name));
-    let Some((name, protocol)) = found else {
-        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+    let found = offered.iter().find_map(|name| known.iter().find(|(known, ..)| known == name));
+    let Some((name, protocol, coding)) = found else {
+        let names: Vec<&str> = known.iter().map(|(name, ..)| *name).collect();
         return Err(ApiError::bad_request(format!(
             "unable to negotiate protocol: client supports {offered:?}, server supports {names:?}"
         )));
     };
-    Ok(NegotiatedProtocol { protocol: *protocol, name: Some((*name).to_owned()), accept_key })
+    let (protocol, coding) = (*protocol, *coding);
+    Ok(NegotiatedProtocol { protocol, coding, name: Some((*name).to_owned()), accept_key })
 }
 
 fn tokens<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> {
@@ -101,7 +149,7 @@ fn tokens<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item =
         .map(str::trim)
 }
 
-impl NegotiatedProtocol {
+impl<P> NegotiatedProtocol<P> {
     /// The headers of the answer 101.
     pub(super) fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -158,14 +206,27 @@ mod tests {
 
     #[test]
     fn the_clients_first_known_protocol_is_taken() {
-        for (offered, protocol) in [
-            ("v5.channel.k8s.io, v4.channel.k8s.io", RemoteCommandProtocol::V5),
-            ("v9.channel.k8s.io,v4.channel.k8s.io", RemoteCommandProtocol::V4),
-            ("channel.k8s.io", RemoteCommandProtocol::PreV4),
+        use MessageCoding::{Base64, Binary};
+        for (offered, protocol, coding) in [
+            ("v5.channel.k8s.io, v4.channel.k8s.io", RemoteCommandProtocol::V5, Binary),
+            ("v9.channel.k8s.io,v4.channel.k8s.io", RemoteCommandProtocol::V4, Binary),
+            ("channel.k8s.io", RemoteCommandProtocol::PreV4, Binary),
+            ("base64.channel.k8s.io, channel.k8s.io", RemoteCommandProtocol::PreV4, Base64),
+            ("v4.base64.channel.k8s.io", RemoteCommandProtocol::V4, Base64),
         ] {
             let agreed = agree(&exec(), &headers(offered), &Method::GET).unwrap();
-            assert_eq!(agreed.protocol, protocol, "{offered}");
+            assert_eq!((agreed.protocol, agreed.coding), (protocol, coding), "{offered}");
         }
+        for (offered, coding) in
+            [("", Binary), ("binary.k8s.io", Binary), ("base64.binary.k8s.io", Base64)]
+        {
+            let agreed = agree_for_log(&headers(offered), &Method::GET).unwrap();
+            assert_eq!(agreed.coding, coding, "{offered}");
+        }
+        let many = PortForwardQuery { pod: pod(), ports: vec![80; 41] };
+        let many = StreamQuery::PortForward(many);
+        agree(&many, &headers("v4.channel.k8s.io"), &Method::GET).unwrap();
+        agree(&many, &headers("v4.base64.channel.k8s.io"), &Method::GET).unwrap_err();
         let forward = PortForwardQuery { pod: pod(), ports: Vec::new() };
         let offered = headers("SPDY/3.1+portforward.k8s.io");
         let agreed = agree(&StreamQuery::PortForward(forward), &offered, &Method::GET).unwrap();

@@ -13,7 +13,7 @@ use super::{Socket, WebSocketIo};
 
 /// While a pod does not read what a client has sent, nothing more is read from the client either.
 /// So only a ping shows that it is gone.
-const PING_INTERVAL: Duration = Duration::from_secs(30);
+pub(super) const PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Sends until there is nothing to say any more, or the client is gone.
 pub(super) async fn send_all<S: WebSocketIo, M: Into<Message>>(

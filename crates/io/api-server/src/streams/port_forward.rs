@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
 use rekindle_api::node_query::PortForwardQuery;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 
+use super::channels::{Malformed, MessageCoding};
 use super::node::{NodeStreams, Writer};
 use super::outbox::send_all;
 use super::{PIECE_BYTES, Socket, WebSocketIo};
@@ -21,6 +21,7 @@ const UNSENT_MAX: usize = 16;
 /// Serves one client until it goes, or until the last connection has ended.
 pub(super) async fn run<S: WebSocketIo>(
     socket: Socket<S>,
+    coding: MessageCoding,
     query: PortForwardQuery,
     node: Arc<dyn NodeStreams>,
 ) {
@@ -30,8 +31,7 @@ pub(super) async fn run<S: WebSocketIo>(
     let mut downs = tokio::task::JoinSet::new();
     let channels = (0u8..).step_by(2);
     for (channel, port) in channels.zip(&query.ports) {
-        let head =
-            [message(channel, &port.to_le_bytes()), message(channel + 1, &port.to_le_bytes())];
+        let head = [channel, channel + 1].map(|it| coding.on_channel(it, &port.to_le_bytes()));
         for head in head {
             if sink.send(head).await.is_err() {
                 return;
@@ -40,23 +40,31 @@ pub(super) async fn run<S: WebSocketIo>(
         match node.connect(query.pod.clone(), *port).await {
             Ok(connection) => {
                 writers.push(Some(connection.writer));
-                downs.spawn(pump(connection.reader, channel, sender.clone()));
+                downs.spawn(pump(connection.reader, (channel, coding), sender.clone()));
             }
             Err(error) => {
                 writers.push(None);
                 let text =
                     format!("error forwarding port {port} to pod {}: {error}", query.pod.pod);
-                let _ = sink.send(message(channel + 1, text.as_bytes())).await; // noticed by reading
+                let problem = coding.on_channel(channel + 1, text.as_bytes());
+                let _ = sink.send(problem).await; // noticed by reading
             }
         }
     }
     drop(sender);
     let read = async {
         while let Some(Ok(message)) = source.next().await {
-            match message {
-                Message::Binary(bytes) => write_to(&mut writers, &bytes).await,
-                Message::Close(_) => return,
-                Message::Text(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
+            let bytes = match (message, coding) {
+                (Message::Binary(bytes), _) => bytes,
+                (Message::Text(text), MessageCoding::Base64) => text.into(),
+                (Message::Close(_), _) => return,
+                (Message::Text(_), MessageCoding::Binary)
+                | (Message::Ping(_) | Message::Pong(_) | Message::Frame(_), _) => continue,
+            };
+            match coding.read(&bytes) {
+                Ok(Some((channel, bytes))) => write_to(&mut writers, channel, &bytes).await,
+                Ok(None) => {}
+                Err(Malformed) => return,
             }
         }
     };
@@ -66,22 +74,22 @@ pub(super) async fn run<S: WebSocketIo>(
     }
 }
 
-fn message(channel: u8, bytes: &[u8]) -> Message {
-    Message::Binary(Bytes::from([&[channel], bytes].concat()))
-}
-
 /// Ends when the pod has sent its last, or the client is gone.
-async fn pump(mut reader: super::Reader, channel: u8, sender: mpsc::Sender<Message>) {
+async fn pump(
+    mut reader: super::Reader,
+    (channel, coding): (u8, MessageCoding),
+    sender: mpsc::Sender<Message>,
+) {
     let mut buffer = vec![0u8; PIECE_BYTES];
     while let Ok(count) = reader.read(&mut buffer).await {
-        if count == 0 || sender.send(message(channel, &buffer[..count])).await.is_err() {
+        let message = coding.on_channel(channel, &buffer[..count]);
+        if count == 0 || sender.send(message).await.is_err() {
             return;
         }
     }
 }
 
-async fn write_to(writers: &mut [Option<Writer>], bytes: &[u8]) {
-    let Some((channel, bytes)) = bytes.split_first() else { return };
+async fn write_to(writers: &mut [Option<Writer>], channel: u8, bytes: &[u8]) {
     if channel % 2 == 1 {
         return; // nothing comes over the channels for errors
     }

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{interval, timeout};
 use tokio_tungstenite::tungstenite::Message;
 
+use super::channels::{Malformed, MessageCoding};
 use super::negotiate::RemoteCommandProtocol;
 use super::node::{NodeStreamError, ProcessSession, Reader, Writer};
 use super::{CLOSING, PIECE_BYTES, Socket, WebSocketIo, status};
@@ -38,14 +39,14 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// Runs a session over a socket to its end, or until the client goes.
 pub(super) async fn run<S: WebSocketIo>(
     socket: Socket<S>,
-    protocol: RemoteCommandProtocol,
+    (protocol, coding): (RemoteCommandProtocol, MessageCoding),
     session: impl Future<Output = Result<ProcessSession, NodeStreamError>>,
 ) {
     let (sink, mut source) = socket.split();
     let (sender, unsent) = mpsc::channel(UNSENT_MAX);
     let talk = async {
         let end = match session.await {
-            Ok(session) => converse(session, &mut source, &sender, protocol).await,
+            Ok(session) => converse(session, &mut source, &sender, (protocol, coding)).await,
             Err(error) => Some(Err(error)),
         };
         if let Some(end) = end {
@@ -57,7 +58,7 @@ pub(super) async fn run<S: WebSocketIo>(
             };
             if let Some(status) = status {
                 // A client that is gone wants no status.
-                let _ = sender.send(message(ERROR, &status)).await;
+                let _ = sender.send(coding.on_channel(ERROR, &status)).await;
             }
         }
         drop(sender);
@@ -80,33 +81,26 @@ async fn write<S: WebSocketIo>(
     let _ = sink.send(super::goodbye()).await;
 }
 
-pub(crate) fn message(channel: u8, bytes: &[u8]) -> Message {
-    let mut framed = Vec::with_capacity(bytes.len() + 1);
-    framed.push(channel);
-    framed.extend_from_slice(bytes);
-    Message::Binary(Bytes::from(framed))
-}
-
 /// `None`: the client went away first. Dropping the session then ends the command.
 async fn converse<S: WebSocketIo>(
     session: ProcessSession,
     source: &mut SplitStream<Socket<S>>,
     sender: &mpsc::Sender<Message>,
-    protocol: RemoteCommandProtocol,
+    (protocol, coding): (RemoteCommandProtocol, MessageCoding),
 ) -> Option<Result<i32, NodeStreamError>> {
     let ProcessSession { stdin, stdout, stderr, resize, ended } = session;
     // As the kubelet does, so that a client knows that it is connected.
     let first = if stdout.is_some() { STDOUT } else { ERROR };
-    sender.send(message(first, b"")).await.ok()?;
+    sender.send(coding.on_channel(first, b"")).await.ok()?;
     let (process_state, state) = watch::channel(RemoteProcessState::Runs);
     let outputs = async {
         let (out, err) = tokio::join!(
-            pump(stdout, STDOUT, sender, state.clone()),
-            pump(stderr, STDERR, sender, state.clone())
+            pump(stdout, (STDOUT, coding), sender, state.clone()),
+            pump(stderr, (STDERR, coding), sender, state.clone())
         );
         out.and(err)
     };
-    let input = ClientInput { stdin, resize, protocol };
+    let input = ClientInput { stdin, resize, protocol, coding };
     let mut ping = interval(PING_INTERVAL);
     ping.reset();
     let mut input = std::pin::pin!(input.run(source));
@@ -139,7 +133,7 @@ enum RemoteProcessState {
 /// what is there already.
 async fn pump(
     reader: Option<Reader>,
-    channel: u8,
+    (channel, coding): (u8, MessageCoding),
     sender: &mpsc::Sender<Message>,
     mut state: watch::Receiver<RemoteProcessState>,
 ) -> Option<()> {
@@ -160,7 +154,7 @@ async fn pump(
         };
         match read {
             Ok(0) | Err(_) => return Some(()),
-            Ok(count) => sender.send(message(channel, &buffer[..count])).await.ok()?,
+            Ok(count) => sender.send(coding.on_channel(channel, &buffer[..count])).await.ok()?,
         }
     }
 }
@@ -170,6 +164,7 @@ struct ClientInput {
     stdin: Option<Writer>,
     resize: Option<Box<dyn Fn(u16, u16) + Send + Sync>>,
     protocol: RemoteCommandProtocol,
+    coding: MessageCoding,
 }
 
 /// As client-go writes it.
@@ -182,38 +177,41 @@ struct ClientTerminalSize {
 }
 
 impl ClientInput {
-    /// Comes back when the client is gone.
+    /// Comes back when the client is gone, or sends what cannot be read.
     async fn run<S: WebSocketIo>(mut self, source: &mut SplitStream<Socket<S>>) {
         while let Some(Ok(message)) = source.next().await {
-            match message {
-                Message::Binary(bytes) => self.take(&bytes).await,
-                Message::Text(text) => self.take(text.as_bytes()).await,
+            let bytes = match message {
+                Message::Binary(bytes) => bytes,
+                Message::Text(text) => text.into(),
                 Message::Close(_) => return,
-                Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
+                Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => continue,
+            };
+            match self.coding.read(&bytes) {
+                Ok(Some((channel, bytes))) => self.take(channel, &bytes).await,
+                Ok(None) => {}
+                Err(Malformed) => return,
             }
         }
     }
 
-    async fn take(&mut self, bytes: &[u8]) {
-        match bytes.split_first() {
-            Some((&STDIN, bytes)) => {
+    async fn take(&mut self, channel: u8, bytes: &[u8]) {
+        match (channel, bytes) {
+            (STDIN, bytes) => {
                 if let Some(stdin) = &mut self.stdin
                     && stdin.write_all(bytes).await.is_err()
                 {
                     self.stdin = None; // the process reads no more
                 }
             }
-            Some((&RESIZE, bytes)) => {
+            (RESIZE, bytes) => {
                 if let (Some(resize), Ok(size)) = (&self.resize, serde_json::from_slice(bytes)) {
                     let ClientTerminalSize { width, height } = size;
                     resize(height, width);
                 }
             }
-            Some((&CLOSE, [STDIN])) if self.protocol == RemoteCommandProtocol::V5 => {
-                self.stdin = None
-            }
+            (CLOSE, [STDIN]) if self.protocol == RemoteCommandProtocol::V5 => self.stdin = None,
             // What a client has no business to write on, and what later versions may bring.
-            Some(_) | None => {}
+            (_, _) => {}
         }
     }
 }

@@ -116,6 +116,7 @@ async fn what_is_wrong_with_a_request_is_told_before_the_node_hears_of_it() {
         (unnamed("web/portforward?ports=80"), 400, "cannot be upgraded"),
         (unnamed("web/exec?command=true&stdout=1&container=a"), 400, "cannot be upgraded"),
         (plain("web/exec?command=true&stdout=1&container=a"), 400, "Upgrade request required"),
+        (unnamed("web/log?container=c"), 400, "container c is not valid"),
         // All is well but the connection, which is none.
         (upgrade("web/exec?command=true&stdout=1&container=a"), 400, "cannot be upgraded"),
     ] {
