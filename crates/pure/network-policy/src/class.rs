@@ -51,6 +51,10 @@ impl<T: Clone + Ord> Numbered<T> {
         Some(value)
     }
 
+    pub(crate) fn get(&self, number: ClassNumber) -> Option<&T> {
+        self.values.get(&number)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ClassNumber, &T)> {
         self.values.iter().map(|(number, value)| (*number, value))
     }

@@ -30,6 +30,9 @@ pub struct NetworkPolicies {
     selectors: SelectorIndex,
     isolated: Numbered<IsolatedClass>,
     peers: Numbered<PeerClass>,
+    /// What is allowed between two classes follows from selectors that both have.
+    isolated_by_selector: ClassesBySelector,
+    peers_by_selector: ClassesBySelector,
     /// The classes of the address that a pod has.
     classes: BTreeMap<IpAddr, AddressClasses>,
 }
@@ -41,6 +44,10 @@ struct AddressClasses {
     egress: Option<ClassNumber>,
     peer: Option<ClassNumber>,
 }
+
+/// Which classes have a selector.
+#[derive(Clone, Debug, Default)]
+struct ClassesBySelector(BTreeMap<PeerSelector, BTreeSet<ClassNumber>>);
 
 /// The selectors of all policies, by where they may select.
 #[derive(Clone, Debug, Default)]
@@ -139,13 +146,10 @@ impl NetworkPolicies {
     pub fn elements(&self) -> PolicyElements {
         let of_addresses =
             self.classes.iter().flat_map(|(address, classes)| classes.elements(*address));
-        let of_blocks = self.isolated.iter().flat_map(|(number, class)| class.blocks(number));
-        let of_pairs = self.isolated.iter().flat_map(|(number, class)| {
-            self.peers
-                .iter()
-                .flat_map(move |(peer_number, peer)| class.allowed(number, peer, peer_number))
-        });
-        of_addresses.chain(of_blocks).chain(of_pairs).collect()
+        let isolated = self.isolated.iter();
+        let of_classes =
+            isolated.flat_map(|(number, class)| self.elements_of_isolated(number, class));
+        of_addresses.chain(of_classes).collect()
     }
 
     /// Answers the addresses that this concerns.
@@ -262,6 +266,7 @@ impl NetworkPolicies {
     ) -> ClassNumber {
         let (number, other_use) = self.isolated.acquire(class);
         if other_use == OtherUse::No {
+            self.isolated_by_selector.insert(number, class.selectors());
             self.elements_of_isolated(number, class).for_each(|element| changes.add(element));
         }
         number
@@ -269,6 +274,7 @@ impl NetworkPolicies {
 
     fn leave_isolated(&mut self, number: ClassNumber, changes: &mut PolicyChanges) {
         if let Some(class) = self.isolated.release(number) {
+            self.isolated_by_selector.remove(number, class.selectors());
             self.elements_of_isolated(number, &class).for_each(|element| changes.remove(element));
         }
     }
@@ -278,16 +284,17 @@ impl NetworkPolicies {
         number: ClassNumber,
         class: &IsolatedClass,
     ) -> impl Iterator<Item = PolicyElement> {
-        let pairs = self
-            .peers
-            .iter()
-            .flat_map(move |(peer_number, peer)| class.allowed(number, peer, peer_number));
+        let peers = self.peers_by_selector.with_any_of(class.selectors()).into_iter();
+        let peers = peers.filter_map(|number| Some((number, self.peers.get(number)?)));
+        let pairs =
+            peers.flat_map(move |(peer_number, peer)| class.allowed(number, peer, peer_number));
         class.blocks(number).into_iter().chain(pairs)
     }
 
     fn enter_peer(&mut self, class: &PeerClass, changes: &mut PolicyChanges) -> ClassNumber {
         let (number, other_use) = self.peers.acquire(class);
         if other_use == OtherUse::No {
+            self.peers_by_selector.insert(number, class.selectors());
             self.elements_of_peer(number, class).for_each(|element| changes.add(element));
         }
         number
@@ -295,6 +302,7 @@ impl NetworkPolicies {
 
     fn leave_peer(&mut self, number: ClassNumber, changes: &mut PolicyChanges) {
         if let Some(class) = self.peers.release(number) {
+            self.peers_by_selector.remove(number, class.selectors());
             self.elements_of_peer(number, &class).for_each(|element| changes.remove(element));
         }
     }
@@ -304,9 +312,9 @@ impl NetworkPolicies {
         number: ClassNumber,
         class: &PeerClass,
     ) -> impl Iterator<Item = PolicyElement> {
-        self.isolated
-            .iter()
-            .flat_map(move |(isolated, rules)| rules.allowed(isolated, class, number))
+        let isolated = self.isolated_by_selector.with_any_of(class.selectors()).into_iter();
+        let isolated = isolated.filter_map(|number| Some((number, self.isolated.get(number)?)));
+        isolated.flat_map(move |(isolated, rules)| rules.allowed(isolated, class, number))
     }
 }
 
@@ -317,6 +325,43 @@ impl AddressClasses {
         let peer = self.peer.map(|class| PolicyElement::Peer(address, class));
         let itself = self.ingress.or(self.egress).map(|_| PolicyElement::Itself(address));
         [ingress, egress, peer, itself].into_iter().flatten()
+    }
+}
+
+impl ClassesBySelector {
+    fn insert<'a>(
+        &mut self,
+        class: ClassNumber,
+        selectors: impl Iterator<Item = &'a PeerSelector>,
+    ) {
+        for selector in selectors {
+            match self.0.get_mut(selector) {
+                Some(classes) => drop(classes.insert(class)),
+                None => drop(self.0.insert(selector.clone(), [class].into())),
+            }
+        }
+    }
+
+    fn remove<'a>(
+        &mut self,
+        class: ClassNumber,
+        selectors: impl Iterator<Item = &'a PeerSelector>,
+    ) {
+        for selector in selectors {
+            if let Some(classes) = self.0.get_mut(selector) {
+                classes.remove(&class);
+                if classes.is_empty() {
+                    self.0.remove(selector);
+                }
+            }
+        }
+    }
+
+    fn with_any_of<'a>(
+        &self,
+        selectors: impl Iterator<Item = &'a PeerSelector>,
+    ) -> BTreeSet<ClassNumber> {
+        selectors.filter_map(|selector| self.0.get(selector)).flatten().copied().collect()
     }
 }
 

@@ -38,6 +38,10 @@ impl PeerClass {
     ) -> Self {
         Self { selectors, ports: only(ports, names.iter()) }
     }
+
+    pub(super) fn selectors(&self) -> impl Iterator<Item = &PeerSelector> {
+        self.selectors.iter()
+    }
 }
 
 fn only<'a>(ports: &PortsByName, names: impl Iterator<Item = &'a NamedPort>) -> PortsByName {
@@ -65,7 +69,12 @@ impl IsolatedClass {
         Self { direction, rules, ports }
     }
 
-    /// What may pass between the two.
+    /// Those of all its rules.
+    pub(super) fn selectors(&self) -> impl Iterator<Item = &PeerSelector> {
+        self.rules.iter().flat_map(|rule| &rule.selectors)
+    }
+
+    /// What may pass between the two: nothing if they have no selector in common.
     pub(super) fn allowed(
         &self,
         number: ClassNumber,
