@@ -173,7 +173,7 @@ impl RuleTable {
             }
         };
         let table = Arc::new(Mutex::new(table));
-        Ok(Self { table, monitor: Arc::new(monitor), queue, config })
+        Ok(Self { table, monitor, queue, config })
     }
 
     /// The name of the table.
@@ -189,7 +189,7 @@ impl RuleTable {
         let monitor = Arc::clone(&self.monitor);
         let replace = move |table: &mut OpenTable| {
             let replace = |table: &mut OpenTable| table.replace(&elements);
-            monitor.during_replacement(table, replace, OpenTable::is_there)
+            monitor.during_replacement(table, replace, OpenTable::has_table)
         };
         let changes = self.run(replace).await?;
         if self.config.loopback_node_ports == LoopbackNodePorts::Serve {

@@ -67,9 +67,9 @@ impl OpenTable {
         self.table.socket.port()
     }
 
-    /// Whether the table is in the kernel.
-    pub(super) fn is_there(&mut self) -> bool {
-        self.table.is_there()
+    /// Whether this table of an engine is in the kernel.
+    pub(super) fn has_table(&mut self, name: &str) -> bool {
+        self.table.has_table(name)
     }
 
     /// Answers what that changes, as far as what there was can be read.

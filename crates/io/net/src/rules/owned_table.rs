@@ -41,31 +41,19 @@ impl OwnedTable {
             TableOwnership::Shared => TableFlags::empty(),
         };
         let mut table = Self { name: format!("{NAME_BEGIN}{bridge}{suffix}"), socket, flags };
-        table.ask().map_err(unavailable)?;
+        ask(&mut table.socket, &table.name).map_err(unavailable)?;
         Ok(table)
     }
 
-    /// Whether the table is in the kernel.
-    pub(super) fn is_there(&mut self) -> bool {
-        matches!(self.ask(), Ok(Some(_)))
+    /// Whether this table of an engine is in the kernel.
+    pub(super) fn has_table(&mut self, name: &str) -> bool {
+        matches!(ask(&mut self.socket, name), Ok(Some(_)))
     }
 
     /// The description of the table in the kernel, as its bytes.
     pub(super) fn look_up(&mut self) -> Result<Option<Vec<u8>>, RuleError> {
-        self.ask().map_err(|source| failed("look for nftables table", source))
-    }
-
-    fn ask(&mut self) -> io::Result<Option<Vec<u8>>> {
-        const USER_DATA: u16 = 6;
-        let attributes = vec![TableAttribute::Name(self.name.clone())];
-        let get = of_table(NfTablesMessage::GetTable(TableMessage { attributes }));
-        let answer = match self.socket.ask(get) {
-            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => return Ok(None),
-            answer => answer?,
-        };
-        let mut attributes = NlasIterator::new(answer.as_slice()).filter_map(Result::ok);
-        let description = attributes.find(|attribute| attribute.kind() == USER_DATA);
-        Ok(Some(description.map(|found| found.value().to_vec()).unwrap_or_default()))
+        let asked = ask(&mut self.socket, &self.name);
+        asked.map_err(|source| failed("look for nftables table", source))
     }
 
     /// Whether the kernel refused the flags: an earlier one knows no owners that leave their table
@@ -90,6 +78,19 @@ impl OwnedTable {
         batch.delete_table();
         batch.commit(&mut self.socket)
     }
+}
+
+fn ask(socket: &mut NetfilterSocket, table: &str) -> io::Result<Option<Vec<u8>>> {
+    const USER_DATA: u16 = 6;
+    let attributes = vec![TableAttribute::Name(table.to_owned())];
+    let get = of_table(NfTablesMessage::GetTable(TableMessage { attributes }));
+    let answer = match socket.ask(get) {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => return Ok(None),
+        answer => answer?,
+    };
+    let mut attributes = NlasIterator::new(answer.as_slice()).filter_map(Result::ok);
+    let description = attributes.find(|attribute| attribute.kind() == USER_DATA);
+    Ok(Some(description.map(|found| found.value().to_vec()).unwrap_or_default()))
 }
 
 /// Why nftables cannot be used at all.

@@ -5,7 +5,7 @@ mod elements;
 mod schema;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(super) use elements::part_lengths;
 use rekindle_network_policy::{PolicyChanges, PolicyElement, PolicyElements};
@@ -24,7 +24,7 @@ use crate::rules::{TableOwnership, failed};
 pub struct PolicyTable {
     table: Mutex<OwnedTable>,
     stack: IpStack,
-    monitor: TableMonitor,
+    monitor: Arc<TableMonitor>,
 }
 
 impl std::fmt::Debug for PolicyTable {
@@ -51,7 +51,7 @@ impl PolicyTable {
     /// meets a part of them.
     pub fn replace(&self, elements: &PolicyElements) -> Result<(), RuleError> {
         let replace = |table: &mut OwnedTable| replace(table, self.stack, elements);
-        self.monitor.during_replacement(&mut *self.lock(), replace, OwnedTable::is_there)
+        self.monitor.during_replacement(&mut *self.lock(), replace, OwnedTable::has_table)
     }
 
     /// Makes these changes in one transaction. On an error nothing has changed.

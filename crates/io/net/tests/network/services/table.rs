@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use rekindle_net::rules::{RuleError, RuleTable, TableOwnership};
+use rekindle_net::rules::{PolicyTable, RuleError, RuleTable, TableOwnership};
 use rekindle_services::{
     ClientView, Frontend, Refusal, RuleChanges, RuleElement, RuleElements, TransportProtocol,
 };
@@ -135,6 +135,30 @@ fn a_flush_by_others_is_noticed_and_replaced() {
             table.replace(&elements).await.unwrap();
             assert_eq!(table.read_back().await.unwrap(), elements, "{command}");
         }
+    });
+}
+
+/// While one table is replaced, the monitor of another sees nothing.
+#[test]
+fn a_table_that_is_gone_when_another_has_been_replaced_is_reported() {
+    let host = Namespace::new();
+    host.block_on(|| async {
+        let services = RuleTable::open(shared()).unwrap();
+        let stack = rekindle_types::IpStack::Single;
+        let policies = PolicyTable::open(BRIDGE, stack, TableOwnership::Shared).unwrap();
+        policies.replace(&Default::default()).unwrap();
+        services.replace(&RuleElements::new()).await.unwrap();
+        let of_policies = policies.changed_by_others();
+        tokio::pin!(of_policies);
+        assert!(futures::poll!(&mut of_policies).is_pending());
+        services.changed_by_others().await.expect("there was no table of Services before");
+        let of_services = services.changed_by_others();
+        tokio::pin!(of_services);
+        policies.replace(&Default::default()).unwrap();
+        assert!(futures::poll!(&mut of_services).is_pending());
+        services.remove().await.unwrap();
+        policies.replace(&Default::default()).unwrap();
+        of_services.await.unwrap();
     });
 }
 
