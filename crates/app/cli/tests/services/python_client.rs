@@ -128,5 +128,5 @@ fn the_python_client_in_a_pod_works_with_the_service_of_the_api() {
     });
     let said = engine.kubectl(&["logs", "program"]);
     assert_eq!(ended["status"]["phase"], "Succeeded", "{said}");
-    assert_eq!(said, "all was as in a cluster\n");
+    assert_eq!(said, "begun\nall was as in a cluster\n");
 }

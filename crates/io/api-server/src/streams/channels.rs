@@ -20,6 +20,9 @@ pub(crate) enum MessageCoding {
     Base64,
 }
 
+/// A channel, and what goes over it.
+pub(super) type ChannelContent<'m> = (u8, Cow<'m, [u8]>);
+
 /// What a client sends is not in the coding that was agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
@@ -56,7 +59,7 @@ impl MessageCoding {
     }
 
     /// The channel that a client writes to, and what; `None` for a message without a channel.
-    pub(super) fn read(self, message: &[u8]) -> Result<Option<(u8, Cow<'_, [u8]>)>, Malformed> {
+    pub(super) fn read(self, message: &[u8]) -> Result<Option<ChannelContent<'_>>, Malformed> {
         let Some((channel, bytes)) = message.split_first() else { return Ok(None) };
         match self {
             Self::Binary => Ok(Some((*channel, Cow::Borrowed(bytes)))),
