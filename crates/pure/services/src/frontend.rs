@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use rekindle_types::IpFamily;
 use serde::{Deserialize, Serialize};
 
-use crate::rules::SourceRange;
+use crate::source_range::SourceRange;
 
 /// A protocol that has ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -7,12 +7,12 @@ mod routed;
 mod router;
 mod rules;
 mod service_ranges;
+mod source_range;
 
 pub use frontend::{ClientView, Clients, Frontend, HostPort, TransportProtocol};
 pub use router::{
     ContestedPort, HealthCheck, ServiceIdentity, ServiceRouter, WithdrawalCause, host_ports_in,
 };
-pub use rules::{
-    EndpointPick, Refusal, RuleChanges, RuleElement, RuleElements, SourceRange, StaleFlow,
-};
+pub use rules::{EndpointPick, Refusal, RuleChanges, RuleElement, RuleElements, StaleFlow};
 pub use service_ranges::{MachineNetworks, RangeVerdict};
+pub use source_range::SourceRange;

@@ -11,7 +11,7 @@ use rekindle_types::{
 };
 
 use crate::frontend::{Frontend, TransportProtocol};
-use crate::rules::SourceRange;
+use crate::source_range::SourceRange;
 
 /// Seconds for which a client stays with its endpoint when the Service does not say (API
 /// reference, `ClientIPConfig`).

@@ -15,7 +15,8 @@ use crate::frontend::{ClientView, Clients, Frontend, TransportProtocol};
 use crate::routed::{
     FrontendOrigin, RoutedFrontend, RoutedNode, RoutedService, RoutedSlice, SourceGuard,
 };
-use crate::rules::{RuleChanges, RuleElement, RuleElements, SourceRange};
+use crate::rules::{RuleChanges, RuleElement, RuleElements};
+use crate::source_range::SourceRange;
 
 mod endpoints;
 mod health_checks;

@@ -4,7 +4,7 @@ use k8s_openapi::api::networking::v1::ServiceCIDR;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rekindle_types::{IpFamily, IpStack, Tick};
 
-use crate::rules::SourceRange;
+use crate::source_range::SourceRange;
 
 /// The condition of a ServiceCIDR that says whether addresses come from it.
 const READY: &str = "Ready";

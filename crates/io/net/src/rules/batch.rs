@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netlink_packet_core::{Emitable, NLM_F_ACK, NLM_F_CREATE};
+use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED, NLM_F_ACK, NLM_F_CREATE};
 use netlink_packet_netfilter::nftables::{
     ChainAttribute, ChainMessage, DataAttribute, Hook, HookNumber, InetHookNumber, ListAttribute,
     NfTablesMessage, RuleAttribute, RuleMessage, SetAttribute, SetDescription, SetElementAttribute,
@@ -21,7 +21,6 @@ use crate::rules::elements::{EncodedElement, encode, encode_sticky, family_of, k
 use crate::rules::error::RuleError;
 use crate::rules::expressions::verdict_go_to;
 use crate::rules::needed_chains::NeededChain;
-use crate::rules::policies::part_lengths;
 use crate::rules::schema::{
     ChainDefinition, ChainHook, PartType, STICKY, SetData, SetDefinition, SetGrowth,
 };
@@ -397,4 +396,17 @@ fn control(message: ControlMessage) -> NetfilterMessage {
 pub(super) fn comment(text: &str) -> Vec<u8> {
     let length = u8::try_from(text.len() + 1).expect("comments are a few words");
     [&[COMMENT, length], text.as_bytes(), &[0]].concat()
+}
+
+/// `NFTA_SET_DESC_CONCAT`: how many bytes count of each part of a key.
+fn part_lengths(lengths: impl Iterator<Item = u32>) -> Vec<DefaultNla> {
+    const LIST_ELEMENT: u16 = 1;
+    const FIELD_LENGTH: u16 = 1;
+    const LENGTH_OF_LENGTH: u16 = 8;
+    let field = |length: u32| {
+        let [size, kind] = [LENGTH_OF_LENGTH, FIELD_LENGTH].map(u16::to_ne_bytes);
+        let value = [&size[..], &kind, &length.to_be_bytes()].concat();
+        DefaultNla::new(LIST_ELEMENT | NLA_F_NESTED, value)
+    };
+    lengths.map(field).collect()
 }

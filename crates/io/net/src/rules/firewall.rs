@@ -12,7 +12,7 @@ use crate::rules::failed;
 use crate::rules::listed_rules::{
     BaseChain, HookPoint, ListedChain, TableFamily, TableName, TableRules, list_chains,
 };
-use crate::rules::packet_path::{BridgeName, PacketPath};
+use crate::rules::packet_path::{BridgeName, PacketPath, PodTraffic};
 use crate::rules::socket::NetfilterSocket;
 
 /// Ends its chains with rules that reject packets, and not by a policy.
@@ -36,17 +36,6 @@ pub struct DroppingFirewall {
     pub bridge: String,
 }
 
-/// Packets of pods that a firewall may drop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PodTraffic {
-    /// From pods to the node itself.
-    ForNode,
-    /// Forwarded from pods.
-    FromPods,
-    /// Forwarded to pods.
-    ToPods,
-}
-
 /// Who writes the rules of a firewall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirewallKind {
@@ -58,9 +47,9 @@ pub enum FirewallKind {
     Firewalld,
     /// `ufw`.
     Ufw,
-    /// Somebody by `iptables`.
+    /// Another program, by `iptables`.
     Iptables,
-    /// Somebody by other means.
+    /// Another program, by other means.
     Other,
 }
 

@@ -47,10 +47,11 @@ use rekindle_types::{IpFamily, IpStack, causes};
 use sha2::{Digest, Sha256};
 
 pub use error::RuleError;
-pub use firewall::{DroppingFirewall, FirewallKind, PodTraffic, dropping_firewalls};
+pub use firewall::{DroppingFirewall, FirewallKind, dropping_firewalls};
 pub use listed_rules::{TableFamily, TableName};
 use monitor::TableMonitor;
 use open_table::OpenTable;
+pub use packet_path::PodTraffic;
 pub use policies::PolicyTable;
 pub use queue::HeldPacket;
 use queue::PacketQueue;
@@ -229,7 +230,7 @@ impl RuleTable {
     }
 
     /// Returns when another process has changed tables that are no engine's, or may have: there may
-    /// be another firewall. Changes before it is asked count, and many are told once. It works only
+    /// be another firewall. Changes before it is asked count, and many count as one. It works only
     /// while [`changed_by_others`](Self::changed_by_others) is waited for. Safe to drop.
     pub async fn changed_elsewhere(&self) {
         self.monitor.changed_elsewhere().await;

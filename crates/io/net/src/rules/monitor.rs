@@ -1,5 +1,5 @@
-//! Tells when another process changes our table: `nft flush ruleset`, a firewall that reloads. It
-//! also tells when one changes tables that are no engine's: a firewall that starts.
+//! Reports when another process changes our table: `nft flush ruleset`, a firewall that reloads. It
+//! also reports when one changes tables that are no engine's: a firewall that starts.
 //!
 //! The kernel makes a message of 8 KiB of each new element for those who follow: of 5,000 Services
 //! half a gigabyte for a moment, and where the machine has to find that memory a second. So while
@@ -92,15 +92,15 @@ impl TableMonitor {
     }
 
     /// Returns when another process has changed tables that are no engine's, or may have. Many
-    /// changes are told once. The notifications are read by [`changed`](Self::changed) only, so
+    /// changes count as one. The notifications are read by [`changed`](Self::changed) only, so
     /// that one has to be waited for, too.
     pub(super) async fn changed_elsewhere(&self) {
         self.elsewhere.notified().await;
     }
 
     /// Does a replacement of the table, which makes up for all changes by others until now. No
-    /// monitor of this process follows meanwhile. `is_there` tells whether a table is there, from
-    /// what was replaced.
+    /// monitor of this process follows in that time. `is_there` answers whether a table is there,
+    /// from what was replaced.
     pub(super) fn during_replacement<C, T, E: From<io::Error>>(
         &self,
         context: &mut C,
@@ -146,7 +146,7 @@ impl TableMonitor {
     }
 
     /// Whether a notification is about our table and not of our own doing. Of tables that are no
-    /// engine's it tells `changed_elsewhere`.
+    /// engine's `changed_elsewhere` hears.
     fn note_changes(&self, notifications: &[u8]) -> io::Result<bool> {
         let mut is_own_changed = false;
         for piece in pieces(notifications) {

@@ -1,13 +1,23 @@
-//! What becomes of packets of pods in a table of others, as far as their interfaces tell. A
+//! What becomes of packets of pods in a table of others, as far as their interfaces say. A
 //! condition about anything else (addresses, ports, connections) may hold or not.
 
-use crate::rules::firewall::PodTraffic;
 use crate::rules::listed_rules::{InterfaceSide, RuleExpression, RuleVerdict, TableRules};
 
 /// `IFNAMSIZ`: as long are names of interfaces in rules, with zeros behind them.
 const INTERFACE_NAME_BYTES: usize = 16;
 /// `NFT_JUMP_STACK_SIZE`: the kernel lets no chain lead on further.
 const DEPTH_MAX: u32 = 16;
+
+/// Packets of pods that a firewall may drop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PodTraffic {
+    /// From pods to the node itself.
+    ForNode,
+    /// Forwarded from pods.
+    FromPods,
+    /// Forwarded to pods.
+    ToPods,
+}
 
 /// Packets of one kind on their way through a table.
 pub(super) struct PacketPath<'a> {

@@ -10,7 +10,8 @@ use rekindle_types::connection_hold::ConnectionHold;
 use super::endpoints::FoundEndpoints;
 use crate::frontend::{ClientView, Clients, Frontend, TransportProtocol};
 use crate::routed::RoutedService;
-use crate::rules::{EndpointPick, Refusal, RuleElement, SourceRange};
+use crate::rules::{EndpointPick, Refusal, RuleElement};
+use crate::source_range::SourceRange;
 
 /// A frontend as it is in the rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

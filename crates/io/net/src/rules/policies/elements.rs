@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use netlink_packet_core::{DefaultNla, NLA_F_NESTED};
+use netlink_packet_core::DefaultNla;
 use netlink_packet_netfilter::nftables::{DataAttribute, ListAttribute, SetElementAttribute};
 use rekindle_network_policy::{ClassNumber, PolicyElement};
 use rekindle_services::TransportProtocol;
@@ -94,17 +94,4 @@ fn protocol(protocol: TransportProtocol) -> [u8; 4] {
 fn port(port: u16) -> [u8; 4] {
     let [high, low] = port.to_be_bytes();
     [high, low, 0, 0]
-}
-
-/// `NFTA_SET_DESC_CONCAT`: how many bytes count of each part of a key.
-pub(in crate::rules) fn part_lengths(lengths: impl Iterator<Item = u32>) -> Vec<DefaultNla> {
-    const LIST_ELEMENT: u16 = 1;
-    const FIELD_LENGTH: u16 = 1;
-    const LENGTH_OF_LENGTH: u16 = 8;
-    let field = |length: u32| {
-        let [size, kind] = [LENGTH_OF_LENGTH, FIELD_LENGTH].map(u16::to_ne_bytes);
-        let value = [&size[..], &kind, &length.to_be_bytes()].concat();
-        DefaultNla::new(LIST_ELEMENT | NLA_F_NESTED, value)
-    };
-    lengths.map(field).collect()
 }

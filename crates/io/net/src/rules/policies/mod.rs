@@ -7,7 +7,6 @@ mod schema;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub(super) use elements::part_lengths;
 use rekindle_network_policy::{PolicyChanges, PolicyElement, PolicyElements};
 
 use rekindle_types::IpStack;

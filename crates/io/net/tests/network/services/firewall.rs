@@ -368,7 +368,7 @@ fn one_that_comes_later_is_told_without_being_asked_for() {
         tokio::pin!(changed);
         assert!(futures::poll!(&mut changed).is_pending());
         table.replace(&Default::default()).await.unwrap();
-        // what others did meanwhile was not seen
+        // what others did in that time was not seen
         table.changed_elsewhere().await;
         run("nft add table inet rekindle-other && nft delete table inet rekindle-other");
         assert!(futures::poll!(&mut changed).is_pending());
