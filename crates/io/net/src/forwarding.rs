@@ -32,7 +32,7 @@ const LOCK: &str = ".lock";
 
 /// The networks of a machine that need it to forward packets: a file for each, in a folder that all
 /// engines share. In it is what the setting was before the first of them came; the last one that
-/// goes puts it back, unless another process relies on it by then. A network whose bridge is gone
+/// goes puts it back, unless another process relies on it by then. A network without its bridge
 /// needs it no more: its engine was killed, and the bridge was taken away since.
 #[derive(Clone, Debug)]
 pub struct ForwardingUsers {

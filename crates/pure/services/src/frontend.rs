@@ -123,6 +123,16 @@ pub enum Clients {
     Within(SourceRange),
 }
 
+impl Clients {
+    /// How many bits of a client's address count, if it matters where a client is.
+    pub const fn prefix(self) -> Option<u8> {
+        match self {
+            Self::All => None,
+            Self::Within(range) => Some(range.prefix),
+        }
+    }
+}
+
 impl From<Frontend> for ClientView {
     fn from(frontend: Frontend) -> Self {
         Self { frontend, clients: Clients::All }

@@ -61,7 +61,7 @@ pub struct ServiceRouter {
     slices: BTreeMap<NamespacedName, RoutedSlice>,
     /// The engine's nodes, by name.
     nodes: BTreeMap<String, RoutedNode>,
-    /// Where the pods of each are. Of nodes whose ranges meet the first one by name has it.
+    /// Where the pods of each are. If ranges of nodes meet, the first one by name has its own.
     node_of: BTreeMap<SourceRange, String>,
     /// Names of slices, by their Service.
     slices_of: BTreeMap<NamespacedName, BTreeSet<String>>,
@@ -434,8 +434,7 @@ impl ServiceRouter {
         let mut served = self.lead(frontend, (key, service), routed, old);
         if routed.guard == SourceGuard::Sources {
             let sources = service.sources.iter();
-            let sources =
-                sources.filter(|range| range.network.is_ipv4() == frontend.address.is_ipv4());
+            let sources = sources.filter(|range| range.family() == frontend.family());
             let sources = sources.map(|range| RuleElement::Source(frontend, *range));
             served.everyone.others.push(RuleElement::Guarded(frontend));
             served.everyone.others.extend(sources);
@@ -459,21 +458,15 @@ impl ServiceRouter {
             return served;
         }
         let usable = found.usable(false);
-        for (name, node) in &self.nodes {
-            let near = known.for_node(name, node);
+        for (range, name) in self.node_of.iter().filter(|(it, _)| it.family() == frontend.family())
+        {
+            let near = self.nodes.get(name).and_then(|node| known.for_node(name, node));
             let Some(near) = near.filter(|near| near.clone().usable(false) != usable) else {
                 continue;
             };
-            let is_its_own = |range: &&SourceRange| {
-                self.node_of.get(range) == Some(name)
-                    && range.network.is_ipv4() == frontend.address.is_ipv4()
-            };
-            for range in node.pods.iter().filter(is_its_own) {
-                let view = ClientView { frontend, clients: Clients::Within(*range) };
-                let old = old.by_client.get(range).unwrap_or(&old.everyone);
-                let route = Route::new(view, service, near.clone(), old);
-                served.by_client.insert(*range, route);
-            }
+            let view = ClientView { frontend, clients: Clients::Within(*range) };
+            let old = old.by_client.get(range).unwrap_or(&old.everyone);
+            served.by_client.insert(*range, Route::new(view, service, near, old));
         }
         served
     }
@@ -497,7 +490,5 @@ fn forget<K: Ord, V: Ord>(map: &mut BTreeMap<K, BTreeSet<V>>, key: &K, value: &V
     }
 }
 
-#[cfg(test)]
-mod packet_tests;
 #[cfg(test)]
 mod tests;

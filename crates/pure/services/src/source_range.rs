@@ -31,6 +31,11 @@ impl SourceRange {
         Some(Self { network, prefix })
     }
 
+    /// Of its addresses.
+    pub const fn family(&self) -> IpFamily {
+        IpFamily::from_address(self.network)
+    }
+
     /// Whether the address is in it.
     pub fn contains(&self, address: IpAddr) -> bool {
         Self::within(address, self.prefix).as_ref() == Some(self)

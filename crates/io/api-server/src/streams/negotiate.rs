@@ -105,16 +105,15 @@ fn agree_on<P: Copy>(
     headers: &HeaderMap,
     method: &Method,
 ) -> Result<NegotiatedProtocol<P>, ApiError> {
-    let has = |name: &HeaderName, token: &str| has_token(headers, name, token);
-    if !has(&CONNECTION, "upgrade") {
+    if !has_token(headers, &CONNECTION, "upgrade") {
         return Err(ApiError::bad_request("Upgrade request required"));
     }
-    if !has(&UPGRADE, "websocket") {
+    if !has_token(headers, &UPGRADE, "websocket") {
         return Err(ApiError::bad_request(
             "streams are carried by websockets only, not by SPDY: use a client that speaks v5.channel.k8s.io (kubectl 1.31 or later)",
         ));
     }
-    if method != Method::GET || !has(&SEC_WEBSOCKET_VERSION, "13") {
+    if method != Method::GET || !has_token(headers, &SEC_WEBSOCKET_VERSION, "13") {
         return Err(ApiError::bad_request("a websocket begins with a GET of version 13"));
     }
     let key = headers.get(SEC_WEBSOCKET_KEY).map(HeaderValue::as_bytes).unwrap_or_default();

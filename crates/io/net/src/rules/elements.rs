@@ -17,7 +17,7 @@ use rekindle_types::IpFamily;
 
 use crate::rules::error::RuleError;
 use crate::rules::expressions::{octets, verdict_go_to};
-use crate::rules::needed_chains::{NeededChain, first_number, prefix_of, way_of_picking};
+use crate::rules::needed_chains::{NeededChain, first_number, way_of_picking};
 use crate::rules::schema::ElementSet;
 
 /// An element of a set as a message has it.
@@ -95,7 +95,7 @@ fn key_and_data(element: &RuleElement) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         RuleElement::Endpoint(view, number, endpoint) => {
             same(endpoint.ip())?;
             let mut key = view_key(view)?;
-            let number = u32::from(*number) + first_number(prefix_of(view.clients));
+            let number = u32::from(*number) + first_number(view.clients.prefix());
             key.extend(number.to_ne_bytes());
             (key, Some(endpoint_bytes(endpoint)))
         }
@@ -123,7 +123,7 @@ fn key_and_data(element: &RuleElement) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
 /// Seconds of affinity, endpoints, how they are picked: the last two are the key of `picks`.
 fn pick_bytes(pick: EndpointPick, clients: Clients) -> [u8; 12] {
     let sticky_s = pick.sticky_s.map_or(0, NonZeroU32::get);
-    let way = way_of_picking(pick.sticky_s.is_some(), prefix_of(clients));
+    let way = way_of_picking(pick.sticky_s.is_some(), clients.prefix());
     join([sticky_s, pick.endpoints.get().into(), way].map(u32::to_ne_bytes))
 }
 
@@ -144,7 +144,7 @@ pub(super) fn encode_sticky(element: &RuleElement) -> Option<EncodedElement> {
 fn view_key(view: &ClientView) -> Option<Vec<u8>> {
     let mut key = frontend_key(&view.frontend);
     if let Clients::Within(range) = view.clients {
-        let is_of_family = IpFamily::from_address(range.network) == view.frontend.family();
+        let is_of_family = range.family() == view.frontend.family();
         key.extend(is_of_family.then(|| octets(range.network))?);
     }
     Some(key)

@@ -117,9 +117,11 @@ impl TableMonitor {
             .iter()
             .try_for_each(|monitor| monitor.socket.socket_ref().drop_membership(GROUP_NFTABLES));
         let replaced = stopped.map_err(E::from).and_then(|()| replace(context));
-        for monitor in &in_namespace {
-            monitor.socket.socket_ref().add_membership(GROUP_NFTABLES)?;
-        }
+        // all of them, also when one fails
+        let follows = in_namespace
+            .iter()
+            .map(|monitor| monitor.socket.socket_ref().add_membership(GROUP_NFTABLES));
+        follows.collect::<Vec<_>>().into_iter().collect::<io::Result<()>>()?;
         let replaced = replaced?;
         for monitor in in_namespace {
             monitor.elsewhere.notify_one();

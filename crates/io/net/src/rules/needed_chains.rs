@@ -3,7 +3,7 @@
 use std::num::{NonZeroU16, NonZeroU32};
 
 use netlink_packet_netfilter::nftables::Register;
-use rekindle_services::{ClientView, Clients, RuleElement, SourceRange};
+use rekindle_services::{ClientView, RuleElement, SourceRange};
 use rekindle_types::IpFamily;
 
 use crate::rules::expressions::{
@@ -51,11 +51,8 @@ pub(super) fn first_number(prefix: Option<u8>) -> u32 {
 impl NeededChain {
     /// Those that an element needs.
     pub(super) fn of_element(element: &RuleElement) -> impl Iterator<Item = Self> {
-        let by_client = |step, family, clients| match clients {
-            Clients::All => None,
-            Clients::Within(SourceRange { prefix, .. }) => {
-                Some(Self::ByClient { family, step, prefix })
-            }
+        let by_client = |step, family, prefix: Option<u8>| {
+            prefix.map(|prefix| Self::ByClient { family, step, prefix })
         };
         let chains = match *element {
             RuleElement::Pick(ClientView { frontend, clients }, pick) => {
@@ -64,20 +61,19 @@ impl NeededChain {
                     false => FrontendScope::Service,
                 };
                 let (family, endpoints) = (frontend.family(), pick.endpoints);
-                let (sticky, prefix) = (pick.sticky_s.is_some(), prefix_of(clients));
+                let (sticky, prefix) = (pick.sticky_s.is_some(), clients.prefix());
                 let remember = |sticky_s| Self::Remember { family, scope, sticky_s };
                 [
                     Some(Self::Pick { family, scope, prefix, endpoints, sticky }),
                     pick.sticky_s.map(remember),
-                    by_client(ClientStep::Route, family, clients),
+                    by_client(ClientStep::Route, family, prefix),
                 ]
             }
             RuleElement::OnOtherNodes(frontend, range) => {
-                let clients = Clients::Within(range);
-                [by_client(ClientStep::Refuse, frontend.family(), clients), None, None]
+                [by_client(ClientStep::Refuse, frontend.family(), Some(range.prefix)), None, None]
             }
             RuleElement::Held(ClientView { frontend, clients }) => {
-                [by_client(ClientStep::Hold, frontend.family(), clients), None, None]
+                [by_client(ClientStep::Hold, frontend.family(), clients.prefix()), None, None]
             }
             RuleElement::Endpoint(..)
             | RuleElement::Member(..)
@@ -135,14 +131,6 @@ impl NeededChain {
     }
 }
 
-/// How many bits of a client's address count, if it depends on that.
-pub(super) const fn prefix_of(clients: Clients) -> Option<u8> {
-    match clients {
-        Clients::All => None,
-        Clients::Within(range) => Some(range.prefix),
-    }
-}
-
 /// In the order in which they are tried.
 fn pick_rules(
     kind: AddressKind,
@@ -182,8 +170,8 @@ fn pick_below(kind: AddressKind, prefix: Option<u8>, endpoints: u32) -> Vec<Expr
     [is_of_family(family), load_frontend(kind, 0), network, pick].concat()
 }
 
-/// Of clients whose addresses begin with so many bits that lead them elsewhere. Frontend in
-/// registers 0 to w + 1, then the client's network.
+/// Where so many bits of a client's address lead it elsewhere. Frontend in registers 0 to w + 1,
+/// then the client's network.
 fn by_client_rule(family: IpFamily, step: ClientStep, prefix: u8) -> Vec<Vec<Expression>> {
     let w = words(family);
     let Some(mask) = SourceRange::netmask(family, prefix) else { return Vec::new() };

@@ -278,12 +278,15 @@ impl ServiceRules {
         }
     }
 
-    async fn services_changed(&mut self, news: WatchNews<Service>, recorder: &EventRecorder) {
-        if let (WatchNews::All(_), KernelRules::Unlisted(ListedServices { services, .. })) =
-            (&news, &mut self.kernel)
-        {
-            *services = true;
+    /// The rules are written once all that they follow has been listed.
+    fn note_list<K: Resource>(&mut self, news: &WatchNews<K>, mark: fn(&mut ListedServices)) {
+        if let (WatchNews::All(_), KernelRules::Unlisted(listed)) = (news, &mut self.kernel) {
+            mark(listed);
         }
+    }
+
+    async fn services_changed(&mut self, news: WatchNews<Service>, recorder: &EventRecorder) {
+        self.note_list(&news, |listed| listed.services = true);
         let (set, set_all) = (ServiceRouter::set_service, ServiceRouter::set_services);
         let changes = changes_by(news, &mut self.router, set, set_all);
         let of_ports = self.open_ports(recorder);
@@ -311,22 +314,14 @@ impl ServiceRules {
     }
 
     async fn slices_changed(&mut self, news: WatchNews<EndpointSlice>) {
-        if let (WatchNews::All(_), KernelRules::Unlisted(ListedServices { slices, .. })) =
-            (&news, &mut self.kernel)
-        {
-            *slices = true;
-        }
+        self.note_list(&news, |listed| listed.slices = true);
         let (set, set_all) = (ServiceRouter::set_slice, ServiceRouter::set_slices);
         let changes = changes_by(news, &mut self.router, set, set_all);
         self.apply(changes).await;
     }
 
     async fn nodes_changed(&mut self, news: WatchNews<Node>) {
-        if let (WatchNews::All(_), KernelRules::Unlisted(ListedServices { nodes, .. })) =
-            (&news, &mut self.kernel)
-        {
-            *nodes = true;
-        }
+        self.note_list(&news, |listed| listed.nodes = true);
         let (set, set_all) = (ServiceRouter::set_node, ServiceRouter::set_nodes);
         let changes = changes_by(news, &mut self.router, set, set_all);
         self.apply(changes).await;

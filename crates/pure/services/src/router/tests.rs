@@ -1,5 +1,7 @@
 //! The router against examples, and against a model that knows no numbers and no order.
 
+mod packets;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -313,7 +315,7 @@ fn a_policy_that_says_local_leaves_out_what_no_node_here_has() {
     assert!(lines.contains(&"10.96.0.10:80/TCP one of 2".to_owned()), "{lines:?}");
 }
 
-/// A node whose pods are in 10.88.`third`.0/24.
+/// A node with its pods in 10.88.`third`.0/24.
 fn node((name, zone): (&str, &str), third: u8) -> Node {
     serde_json::from_value(json!({
         "metadata": { "name": name, "labels": { "topology.kubernetes.io/zone": zone } },

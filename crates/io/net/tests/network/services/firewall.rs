@@ -185,7 +185,7 @@ fn rules_that_let_the_bridge_through_count_and_others_do_not() {
         // not reached by packets of pods
         (format!("drop; {from} {to}"), "", &both_missing),
         (format!("jump none; {from} {to}"), "chain none { drop; }", &both_missing),
-        // returns before it drops, for addresses that the rules do not tell here: as in ufw
+        // returns before it drops, for addresses that the rules do not say here: as in ufw
         (
             format!("jump not-local; {from} {to}"),
             "chain not-local { fib daddr type local return; drop; }",

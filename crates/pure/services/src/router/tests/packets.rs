@@ -9,9 +9,7 @@ use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::tests::service;
 use super::*;
-use crate::rules::Refusal;
 
 const PORT: u16 = 8080;
 /// Nodes, with their zones: one has none.
