@@ -35,11 +35,13 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- /* The agent's values; --reuse-values of a release before the agent has none of them */}}
 {{- define "rekindle.agent" -}}
 {{- $resources := dict "requests" (dict "cpu" "10m" "memory" "24Mi") "limits" (dict "memory" "128Mi") }}
-{{- $defaults := dict "enabled" false "criSocket" "/run/containerd/containerd.sock" "maxRestarts" 1 "resources" $resources "clearEmptyDirs" false "kubeletDir" "/var/lib/kubelet" "keepLogs" false "podLogsDir" "/var/log/pods" }}
+{{- $defaults := dict "enabled" false "criSocket" "/run/containerd/containerd.sock" "maxRestarts" 1 "resources" $resources "freezePods" false "clearEmptyDirs" false "kubeletDir" "/var/lib/kubelet" "keepLogs" false "podLogsDir" "/var/log/pods" }}
 {{- $agent := deepCopy (.Values.agent | default dict) }}
 {{- range $key, $value := $defaults }}
 {{- if not (hasKey $agent $key) }}{{- $_ := set $agent $key $value }}{{- end }}
 {{- end }}
+{{- /* volumes are emptied in a frozen pod */}}
+{{- if $agent.clearEmptyDirs }}{{- $_ := set $agent "freezePods" true }}{{- end }}
 {{- toYaml $agent }}
 {{- end }}
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -10,7 +9,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use rekindle_cri_restart::{
     NodeCall, PodRuntime, RestartAction, RestartEnd, RestartProgress, RestartSituation,
-    next_action, runtime_uid,
+    frozen_by_deleted, next_action, runtime_uid,
 };
 use rekindle_node::Clock;
 use rekindle_pod_driver::restart_status_patch;
@@ -20,16 +19,20 @@ use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::ClusterAgent;
 use crate::cri::CriError;
-use crate::observed::SharedObjects;
+use crate::observed::{SeenRestart, SharedObjects};
 use crate::pod_events::{event_of, record};
+use crate::{ClusterAgent, NodeAccess};
 
 /// How long it waits before it writes a status again that the API did not take.
 const WRITE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The same of a status of a begun restart that a policy or a role forbids.
 const DENIED_PAUSE: Duration = Duration::from_secs(10);
+
+/// How often, and after which pause, the thaw of a pod is tried that nothing else tells of.
+const THAW_TRIES_MAX: u32 = 5;
+const THAW_PAUSE: Duration = Duration::from_secs(1);
 
 /// A status that was decided on something stale waits for the watch no longer than this.
 const STALE_MAX: TickDuration = TickDuration::from_secs(5);
@@ -83,32 +86,36 @@ impl RestartTask {
         let mut changes = self.objects.changes();
         let mut progress = RestartProgress::default();
         let mut newest = NewestRestart::default();
+        let mut last = None;
         loop {
             changes.mark_unchanged();
-            let Some((seen, pod)) = self.objects.restart(&self.uid) else {
-                return RestartEnd::Answered;
+            let Some(seen) = self.objects.restart(&self.uid) else {
+                return self.let_go(last.as_ref(), &progress).await;
             };
-            let restart = newest.after(&seen).clone();
+            let pod = seen.pod.as_deref();
+            let restart = newest.after(&seen.restart).clone();
+            last = Some(restart.clone());
             let is_begun = phase(&restart).is_some();
-            let runtime = self.look(pod.as_deref(), is_begun, &mut progress).await;
+            let runtime = self.look(pod, is_begun, &mut progress).await;
             let situation = RestartSituation {
                 node: &self.agent.node,
                 own_namespace: self.agent.own_namespace.as_deref(),
                 restart: &restart,
-                pod: pod.as_deref(),
+                pod,
                 runtime: runtime.as_ref(),
-                can_clear: self.agent.access.can_clear(),
+                support: self.agent.access.freeze_support(),
+                turn: seen.turn,
                 now: self.clock.now(),
             };
             match next_action(&situation, &mut progress) {
                 RestartAction::Leave if phase(&restart).is_some() => return RestartEnd::Answered,
                 RestartAction::Leave => return RestartEnd::Unanswered,
                 RestartAction::Write(status) => {
-                    match self.write(&restart, &status, pod.as_deref()).await {
+                    match self.write(&restart, &status, pod).await {
                         Ok(StatusWrite::Written(written)) if is_over(&written) => {
                             let status = written.status.unwrap_or_default();
                             tracing::info!(
-                                pod = pod_name(&seen),
+                                pod = pod_name(&restart),
                                 phase = ?status.phase,
                                 message = status.message.unwrap_or_default(),
                                 "PodRestart is over"
@@ -116,27 +123,38 @@ impl RestartTask {
                             return RestartEnd::Answered;
                         }
                         Ok(StatusWrite::Written(written)) => newest.wrote(&restart, *written),
-                        Ok(StatusWrite::Stale) => self.wait(&mut changes, &seen, &pod, None).await,
-                        Ok(StatusWrite::Gone) => return RestartEnd::Answered,
+                        Ok(StatusWrite::Stale) => self.wait(&mut changes, &seen, None).await,
+                        Ok(StatusWrite::Gone) => {
+                            return self.let_go(last.as_ref(), &progress).await;
+                        }
                         Ok(StatusWrite::Denied(error)) => {
-                            tracing::warn!(pod = pod_name(&seen), %error, "failed to write PodRestart");
+                            tracing::warn!(pod = pod_name(&restart), %error, "failed to write PodRestart");
                             if phase(&restart).is_none() {
                                 return RestartEnd::Later; // its slot is for others
                             }
                             tokio::time::sleep(DENIED_PAUSE).await;
                         }
                         Err(error) => {
-                            tracing::warn!(pod = pod_name(&seen), %error, "failed to write PodRestart");
+                            tracing::warn!(pod = pod_name(&restart), %error, "failed to write PodRestart");
                             tokio::time::sleep(WRITE_PAUSE).await;
                         }
                     }
                 }
                 RestartAction::Wait(until) => {
-                    self.wait(&mut changes, &seen, &pod, Some(until)).await;
+                    self.wait(&mut changes, &seen, Some(until)).await;
                 }
-                RestartAction::Call(call) => self.act(&call, pod.as_deref(), &mut progress).await,
+                RestartAction::Call(call) => self.act(&call, pod, &mut progress).await,
             }
         }
+    }
+
+    /// The request is deleted: nothing waits for its pod any more.
+    async fn let_go(&self, last: Option<&PodRestart>, progress: &RestartProgress) -> RestartEnd {
+        let cgroup = last.and_then(|last| frozen_by_deleted(last, progress));
+        if let Some(cgroup) = cgroup {
+            thaw(&self.agent.access, &cgroup, "its PodRestart was deleted").await;
+        }
+        RestartEnd::Answered
     }
 
     /// Changes something on the node, and remembers how that went.
@@ -197,23 +215,15 @@ impl RestartTask {
         }
     }
 
-    /// Waits until the request or its pod is another than this one, or until a time.
+    /// Waits until the request, its pod or its turn is another than this one, or until a time.
     async fn wait(
         &self,
         changes: &mut watch::Receiver<()>,
-        restart: &PodRestart,
-        pod: &Option<Arc<Pod>>,
+        before: &SeenRestart,
         until: Option<Tick>,
     ) {
-        let version = |pod: &Option<Arc<Pod>>| {
-            pod.as_ref().and_then(|pod| pod.metadata.resource_version.clone())
-        };
-        let is_as_before = || {
-            self.objects.restart(&self.uid).is_some_and(|(now, now_pod)| {
-                now.metadata.resource_version == restart.metadata.resource_version
-                    && version(&now_pod) == version(pod)
-            })
-        };
+        let is_as_before =
+            || self.objects.restart(&self.uid).is_some_and(|seen| seen.is_as(before));
         let until = self.clock.instant_of(until.unwrap_or(self.clock.now() + STALE_MAX));
         let changed = async {
             while is_as_before() {
@@ -268,6 +278,20 @@ impl RestartTask {
         if let Some(event) = event {
             tokio::spawn(record(self.agent.client.clone(), event));
         }
+    }
+}
+
+/// Thaws a pod that no request tells of any more.
+pub(crate) async fn thaw(access: &NodeAccess, cgroup: &str, why: &str) {
+    for _ in 0..THAW_TRIES_MAX {
+        match access.thaw(cgroup) {
+            Ok(()) => {
+                tracing::info!(cgroup, why, "thawed a pod");
+                return;
+            }
+            Err(error) => tracing::warn!(cgroup, %error, "failed to thaw a pod"),
+        }
+        tokio::time::sleep(THAW_PAUSE).await;
     }
 }
 

@@ -110,6 +110,18 @@ impl ClusterAgent {
         }
     }
 
+    /// Thaws the pods whose request was deleted while no agent ran.
+    async fn thaw_for_nothing(&self, objects: &SharedObjects) {
+        match self.access.frozen().await {
+            Ok(frozen) => {
+                for cgroup in objects.frozen_for_nothing(frozen) {
+                    carry_out::thaw(&self.access, &cgroup, "no PodRestart tells of it").await;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "failed to look for frozen pods"),
+        }
+    }
+
     /// Works on each request that is this node's, as far as there are slots.
     async fn dispatch(&self, objects: &SharedObjects) {
         let clock = Clock::system();
@@ -117,8 +129,11 @@ impl ClusterAgent {
         let mut slots = RestartSlots::new(self.restarts_max);
         let mut tasks = JoinSet::new();
         let mut later: Option<Instant> = None;
+        let mut was_listed = false;
         loop {
-            if objects.is_listed() {
+            if objects.is_listed() && !was_listed {
+                was_listed = true;
+                self.thaw_for_nothing(objects).await;
                 self.figures.informed();
             }
             let open = objects.open_restarts(&self.node);

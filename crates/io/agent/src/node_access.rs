@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use rekindle_cri_restart::{EmptyDirVolume, pod_cgroup};
+use rekindle_cri_restart::{EmptyDirVolume, FreezeSupport, pod_cgroup};
 use rekindle_node::logs::last_lines;
 use rekindle_types::v1alpha1::LAST_LOG_BYTES_MAX;
 
@@ -26,9 +26,13 @@ pub struct NodeAccess {
 }
 
 impl NodeAccess {
-    /// Whether emptyDir volumes can be emptied.
-    pub(crate) fn can_clear(&self) -> bool {
-        self.cgroups.is_some() && self.kubelet.is_some()
+    /// What can be done to a pod beside the calls of the runtime.
+    pub(crate) fn freeze_support(&self) -> FreezeSupport {
+        match (&self.cgroups, &self.kubelet) {
+            (None, _) => FreezeSupport::Nothing,
+            (Some(_), None) => FreezeSupport::FreezesPods,
+            (Some(_), Some(_)) => FreezeSupport::EmptiesVolumes,
+        }
     }
 
     /// The cgroup of a pod's own and its count of OOM kills, by the path that the runtime gave a
@@ -64,6 +68,12 @@ impl NodeAccess {
         self.cgroups()?.thaw(cgroup)
     }
 
+    /// The pods that an agent of this node had frozen, by their cgroups.
+    pub(crate) async fn frozen(&self) -> io::Result<Vec<String>> {
+        let Some(cgroups) = self.cgroups.clone() else { return Ok(Vec::new()) };
+        blocking(move || cgroups.marked()).await
+    }
+
     /// Empties volumes of a pod that is frozen.
     pub(crate) async fn clear(
         &self,
@@ -95,6 +105,8 @@ fn not_given(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, format!("the agent does not see {what}"))
 }
 
-async fn blocking(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher::Event;
-use rekindle_cri_restart::OpenRestart;
-use rekindle_types::v1alpha1::{CarriedOutBy, ClearingStep, PodRestart, PodRestartPhase};
+use rekindle_cri_restart::{OpenRestart, frozen_for_nothing};
+use rekindle_types::v1alpha1::{MemberTurn, PodRestart};
 use tokio::sync::watch;
 
 /// Namespace and name.
@@ -24,6 +24,38 @@ pub(crate) struct SharedObjects {
 struct KnownObjects {
     pods: ListedObjects<Pod>,
     restarts: ListedObjects<PodRestart>,
+}
+
+/// A request as the watches show it.
+#[derive(Clone, Debug)]
+pub(crate) struct SeenRestart {
+    pub(crate) restart: Arc<PodRestart>,
+    /// The pod of its name on this node.
+    pub(crate) pod: Option<Arc<Pod>>,
+    /// What its group is about to do.
+    pub(crate) turn: MemberTurn,
+}
+
+impl SeenRestart {
+    /// Whether nothing has changed since another look.
+    pub(crate) fn is_as(&self, before: &SeenRestart) -> bool {
+        let version = |seen: &SeenRestart| {
+            seen.pod.as_ref().and_then(|pod| pod.metadata.resource_version.clone())
+        };
+        self.restart.metadata.resource_version == before.restart.metadata.resource_version
+            && version(self) == version(before)
+            && self.turn == before.turn
+    }
+}
+
+impl KnownObjects {
+    /// What is done with a request now. Both kinds were listed: a group that is not here is gone.
+    fn turn(&self, restart: &PodRestart) -> MemberTurn {
+        let namespace = restart.metadata.namespace.clone().unwrap_or_default();
+        let name = restart.spec.member_of.clone();
+        let group = name.and_then(|name| self.restarts.shown.get(&(namespace, name)));
+        restart.member_turn(group.map(Arc::as_ref))
+    }
 }
 
 /// Objects of one kind, and those of a list that has begun.
@@ -100,46 +132,34 @@ impl SharedObjects {
         self.lock().restarts.shown.values().any(|restart| is_uid(&restart.metadata, uid))
     }
 
-    /// The request with this UID, and the pod of its name.
-    pub(crate) fn restart(&self, uid: &str) -> Option<(Arc<PodRestart>, Option<Arc<Pod>>)> {
+    /// The request with this UID, with what belongs to it.
+    pub(crate) fn restart(&self, uid: &str) -> Option<SeenRestart> {
         let known = self.lock();
         let mut restarts = known.restarts.shown.values();
         let restart = restarts.find(|restart| is_uid(&restart.metadata, uid))?.clone();
         let pod = known.pods.shown.get(&pod_key(&restart)).cloned();
-        Some((restart, pod))
+        let turn = known.turn(&restart);
+        Some(SeenRestart { restart, pod, turn })
     }
 
-    /// The requests that this node answers and that are not over, or leave a pod frozen: its pod is
-    /// here, or this node has begun it. None before both kinds were listed.
+    /// Those of the cgroups that were frozen that no request tells of.
+    pub(crate) fn frozen_for_nothing(&self, frozen: Vec<String>) -> Vec<String> {
+        let known = self.lock();
+        frozen_for_nothing(frozen, known.restarts.shown.values().map(Arc::as_ref))
+    }
+
+    /// The requests that this node works on. None before both kinds were listed.
     pub(crate) fn open_restarts(&self, node: &str) -> Vec<OpenRestart> {
         let known = self.lock();
         if !known.pods.is_listed || !known.restarts.is_listed {
             return Vec::new();
         }
-        let open = known.restarts.shown.values().filter(|restart| {
-            let status = restart.status.as_ref();
-            let is_over = status.and_then(|s| s.phase).is_some_and(PodRestartPhase::is_final)
-                && !may_leave_pod_frozen(restart);
-            let answered_by = status.and_then(|status| status.node_name.as_deref());
-            let is_here = match answered_by {
-                Some(name) => name == node,
-                None => known.pods.shown.contains_key(&pod_key(restart)),
-            };
-            restart.carried_out_by() == CarriedOutBy::Node && !is_over && is_here
-        });
-        let open = open.filter_map(|restart| {
-            let phase = restart.status.as_ref().and_then(|status| status.phase);
-            Some(OpenRestart { uid: restart.metadata.uid.clone()?, is_begun: phase.is_some() })
+        let open = known.restarts.shown.values().filter_map(|restart| {
+            let is_pod_here = known.pods.shown.contains_key(&pod_key(restart));
+            OpenRestart::of_node(node, restart, is_pod_here, known.turn(restart))
         });
         open.collect()
     }
-}
-
-/// Whether a request froze its pod and nothing says that it was thawed.
-fn may_leave_pod_frozen(restart: &PodRestart) -> bool {
-    let runtime = restart.status.as_ref().and_then(|status| status.runtime.as_ref());
-    let clearing = runtime.and_then(|runtime| runtime.empty_dirs.as_ref());
-    clearing.is_some_and(|clearing| clearing.step != ClearingStep::Released)
 }
 
 fn is_uid(metadata: &ObjectMeta, uid: &str) -> bool {

@@ -7,14 +7,21 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rekindle_cri_restart::is_pod_cgroup;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{Mode, OFlags, ResolveFlags, XattrFlags};
 use rustix::io::Errno;
 
 /// Of cgroup version 2, as statfs(2) tells it.
 const CGROUP2_MAGIC: u64 = 0x6367_7270;
 /// Where version 2 is, on a machine that has version 1 beside it.
 const UNIFIED: &str = "unified";
+/// Marks a cgroup that an agent has frozen, from before it is until after it is thawed. A kernel
+/// has such attributes since 5.7 (cgroup_xattr in kernel/cgroup/cgroup.c).
+const MARK: &str = "user.rekindle.frozen";
+/// Folders above the cgroups of pods: `kubepods.slice/kubepods-burstable.slice/…`, and two more for
+/// a root of the kubelet's own.
+const DEPTH_MAX: usize = 6;
 /// How long the kernel may take to freeze a pod: a process in a system call may hold it up.
 const FREEZE_WITHIN: Duration = Duration::from_secs(5);
 
@@ -57,9 +64,12 @@ impl PodCgroups {
         value_of(&events, "oom_kill")
     }
 
-    /// Freezes a cgroup, and waits until all in it is.
+    /// Freezes a cgroup, and waits until all in it is. It is marked first: without a mark no agent
+    /// would find it again if its request is deleted.
     pub(crate) fn freeze(&self, cgroup: &str) -> io::Result<()> {
         let folder = self.open(cgroup)?;
+        let readable = readable(&folder)?;
+        rustix::fs::fsetxattr(&readable, MARK, b"1", XattrFlags::empty())?;
         write(&folder, "1")?;
         let mut events = open_file(&folder, "cgroup.events", OFlags::RDONLY)?;
         let due = Instant::now() + FREEZE_WITHIN;
@@ -86,11 +96,70 @@ impl PodCgroups {
         is_frozen(&mut open_file(&self.open(cgroup)?, "cgroup.events", OFlags::RDONLY)?)
     }
 
+    /// The cgroups of pods that an agent had frozen, and nothing says that it thawed them.
+    pub(crate) fn marked(&self) -> io::Result<Vec<String>> {
+        let mut marked = Vec::new();
+        let mut folders = vec![(String::new(), 0)];
+        while let Some((folder, depth)) = folders.pop() {
+            for path in self.folders_in(&folder)? {
+                if !is_pod_cgroup(&path) {
+                    if depth < DEPTH_MAX {
+                        folders.push((format!("{path}/"), depth + 1));
+                    }
+                } else if self.is_marked(&path)? {
+                    marked.push(path);
+                }
+            }
+        }
+        Ok(marked)
+    }
+
+    /// The cgroups in a cgroup, which ends with a slash; none when it is gone since. No link is
+    /// followed.
+    fn folders_in(&self, cgroup: &str) -> io::Result<Vec<String>> {
+        let entries = match std::fs::read_dir(self.root.join(cgroup)) {
+            Ok(entries) => entries,
+            Err(error) if is_gone(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut folders = Vec::new();
+        for entry in entries {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) if is_gone(&error) => break,
+                Err(error) => return Err(error),
+            };
+            if let (Some(name), true) = (entry.file_name().to_str(), is_folder(&entry)) {
+                folders.push(format!("{cgroup}{name}"));
+            }
+        }
+        Ok(folders)
+    }
+
+    fn is_marked(&self, cgroup: &str) -> io::Result<bool> {
+        let found = self.open(cgroup).and_then(|folder| readable(&folder));
+        match found.and_then(|folder| Ok(rustix::fs::fgetxattr(&folder, MARK, &mut [0; 8])?)) {
+            Ok(_) => Ok(true),
+            Err(error) if is_gone(&error) => Ok(false),
+            // no mark, or a kernel without marks, where no agent freezes a pod
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::NODATA | Errno::OPNOTSUPP) => Ok(false),
+                Some(_) | None => Err(error),
+            },
+        }
+    }
+
     /// Lets a cgroup go on; one that is gone needs nothing.
     pub(crate) fn thaw(&self, cgroup: &str) -> io::Result<()> {
-        match self.open(cgroup).and_then(|folder| write(&folder, "0")) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) if Errno::from_io_error(&error) == Some(Errno::NODEV) => Ok(()),
+        let thawed = self.open(cgroup).and_then(|folder| {
+            write(&folder, "0")?;
+            match rustix::fs::fremovexattr(readable(&folder)?, MARK) {
+                Ok(()) | Err(Errno::NODATA) => Ok(()),
+                Err(error) => Err(error.into()),
+            }
+        });
+        match thawed {
+            Err(error) if is_gone(&error) => Ok(()),
             answer => answer,
         }
     }
@@ -102,6 +171,21 @@ impl PodCgroups {
         let path = cgroup.trim_start_matches('/');
         Ok(rustix::fs::openat2(&root, path, flags, Mode::empty(), beneath)?)
     }
+}
+
+/// A cgroup that is removed while it is open has no such device.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || Errno::from_io_error(error) == Some(Errno::NODEV)
+}
+
+fn is_folder(entry: &std::fs::DirEntry) -> bool {
+    entry.file_type().is_ok_and(|kind| kind.is_dir())
+}
+
+/// The folder itself, as attributes need it.
+fn readable(folder: &OwnedFd) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(folder, ".", flags, Mode::empty())?)
 }
 
 fn open_file(folder: &OwnedFd, name: &str, access: OFlags) -> io::Result<File> {
@@ -176,6 +260,21 @@ mod tests {
         cgroups.freeze("kubepods/podu1").unwrap();
         let own = dir.path().join("kubepods/podu1/cgroup.freeze");
         assert_eq!(std::fs::read_to_string(own).unwrap(), "1");
+    }
+
+    #[test]
+    fn what_is_frozen_is_found_again_until_it_is_thawed() {
+        let (dir, cgroups) = fake(&[("cgroup.freeze", "0"), ("cgroup.events", "frozen 1\n")]);
+        std::fs::create_dir_all(dir.path().join("system.slice/app.service")).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("kubepods"), dir.path().join("link")).unwrap();
+        assert_eq!(cgroups.marked().unwrap(), [""; 0]);
+        cgroups.freeze("kubepods/podu1").unwrap();
+        assert_eq!(cgroups.marked().unwrap(), ["kubepods/podu1"]);
+        assert_eq!(cgroups.folders_in("kubepods/podgone/").unwrap(), [""; 0]);
+        assert!(!cgroups.is_marked("kubepods/podgone").unwrap());
+        cgroups.thaw("kubepods/podu1").unwrap();
+        assert_eq!(cgroups.marked().unwrap(), [""; 0]);
+        cgroups.thaw("kubepods/podu1").unwrap();
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod successor;
 mod unfilled;
 
 pub use elsewhere::no_other_node;
+pub use group::selected_pods;
 pub use kept::{KeptPod, created_again, kept_pod};
 pub use preview::{RestartPreview, preview};
 pub use replace::NOT_TAKEN;

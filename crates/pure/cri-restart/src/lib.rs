@@ -8,7 +8,7 @@
 //!    v written: sandbox, containers, evidence
 //! Running -> stop containers -> stop sandbox -> remove sandbox -> wait for the kubelet -> Succeeded
 //!    |                         \  (rung Pod)  /   (rung Pod)
-//!    |                          +- freeze, empty emptyDir volumes, thaw (`emptyDirs: Clear`)
+//!    |                          +- freeze, empty emptyDir volumes, wait for the group, thaw
 //!    +--> Failed                              the runtime failed too often, or it took too long
 //! ```
 //!
@@ -16,8 +16,8 @@
 //! another one, so a request that is taken up again after a crash ends nothing twice. What the
 //! driver remembers beside that ([`RestartProgress`]) may be lost at any point.
 
-mod clearing;
 mod evidence;
+mod freeze;
 mod pod_cgroup;
 mod pod_runtime;
 mod procedure;
@@ -25,8 +25,10 @@ mod refusals;
 mod restart_slots;
 mod stop_plan;
 
-pub use clearing::{EmptyDirVolume, clears_empty_dirs};
-pub use pod_cgroup::pod_cgroup;
+pub use freeze::{
+    EmptyDirVolume, FreezeSupport, clears_empty_dirs, frozen_by_deleted, frozen_for_nothing,
+};
+pub use pod_cgroup::{is_pod_cgroup, pod_cgroup};
 pub use pod_runtime::{PodRuntime, RuntimeContainer, RuntimeContainerState, RuntimeSandbox};
 pub use procedure::{
     NEW_SANDBOX_LATEST, NodeCall, RUNTIME_SILENT_MAX, RestartAction, RestartProgress,

@@ -27,7 +27,7 @@ fn slice_path(slice: &str) -> Option<String> {
 }
 
 /// Whether a path below the root of cgroups is that of a pod, of any pod.
-pub(crate) fn is_pod_cgroup(path: &str) -> bool {
+pub fn is_pod_cgroup(path: &str) -> bool {
     let is_plain = |part: &str| !matches!(part, "" | "." | "..");
     path.split('/').all(is_plain) && uid_part(path).is_some_and(|uid| !uid.is_empty())
 }

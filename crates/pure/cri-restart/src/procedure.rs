@@ -4,13 +4,14 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodSpec};
 use rekindle_pod_driver::{lost_with_its_pod, restart_progress, spec_grace_seconds};
 use rekindle_types::pods::{AnyPod, AnySpec};
 use rekindle_types::v1alpha1::{
-    PodRestart, PodRestartPhase, PodRestartStatus, RestartedContainer, Rung, RuntimeRestart,
+    MemberTurn, PodRestart, PodRestartPhase, PodRestartStatus, RestartedContainer, Rung,
+    RuntimeRestart,
 };
 use rekindle_types::{Tick, TickDuration, span};
 
-use crate::clearing::{self, EmptyDirVolume};
 use crate::evidence::last_end;
-use crate::refusals::refusal;
+use crate::freeze::{self, EmptyDirVolume, FreezeSupport};
+use crate::refusals::{is_killed, refusal};
 use crate::{PodRuntime, RuntimeContainer, RuntimeContainerState, StopPlan};
 
 /// A stop that failed this often in a row is not tried again: a network that cannot be taken down
@@ -39,8 +40,10 @@ pub struct RestartSituation<'a> {
     pub pod: Option<&'a Pod>,
     /// What the runtime shows of the pod; none when it could not be asked.
     pub runtime: Option<&'a PodRuntime>,
-    /// Whether the agent sees cgroups and the kubelet's folders, so that it can empty volumes.
-    pub can_clear: bool,
+    /// Whether the agent can freeze pods and empty their volumes.
+    pub support: FreezeSupport,
+    /// What the request's group is about to do; [`MemberTurn::Stop`] of one that is of no group.
+    pub turn: MemberTurn,
     /// The time.
     pub now: Tick,
 }
@@ -196,7 +199,7 @@ impl NodeCall {
 /// The next action.
 pub fn next_action(at: &RestartSituation<'_>, progress: &mut RestartProgress) -> RestartAction {
     match decide(at, progress) {
-        RestartAction::Write(status) => clearing::released_first(at, progress, status),
+        RestartAction::Write(status) => freeze::released_first(at, progress, status),
         action => action,
     }
 }
@@ -214,7 +217,7 @@ fn decide(at: &RestartSituation<'_>, progress: &mut RestartProgress) -> RestartA
             | PodRestartPhase::Failed
             | PodRestartPhase::Refused
             | PodRestartPhase::Withdrawn,
-        ) => clearing::after_the_end(at, status, progress),
+        ) => freeze::after_the_end(at, status, progress),
         None => begin(at, progress),
     }
 }
@@ -233,13 +236,13 @@ impl RestartSituation<'_> {
         RestartAction::Write(Box::new(self.report(phase, message)))
     }
 
-    fn limit(&self) -> TickDuration {
+    pub(crate) fn limit(&self) -> TickDuration {
         let grace = self.pod.map_or(0, spec_grace_seconds);
         self.restart.in_place_limit(TickDuration::of_field(grace))
     }
 
     /// When the request is given up.
-    fn due(&self) -> Tick {
+    pub(crate) fn due(&self) -> Tick {
         let created = self.restart.metadata.creation_timestamp.as_ref();
         created.map_or(self.now, Tick::from) + self.limit()
     }
@@ -252,6 +255,11 @@ fn begin(at: &RestartSituation<'_>, progress: &RestartProgress) -> RestartAction
         return RestartAction::Leave; // another agent's, or the operator's to answer
     };
     let Some(spec) = pod.spec.as_ref() else { return RestartAction::Leave };
+    match at.turn {
+        MemberTurn::Stop => {}
+        // not its turn yet, or its group is over without it: the operator answers
+        MemberTurn::Wait | MemberTurn::Start => return RestartAction::Leave,
+    }
     if let Some(why) = refusal(at.restart, pod, at.own_namespace) {
         return refuse(why);
     }
@@ -297,15 +305,15 @@ fn begin(at: &RestartSituation<'_>, progress: &RestartProgress) -> RestartAction
     if containers.is_empty() {
         return refuse(format!("no container or sidecar of pod {name} runs"));
     }
-    let empty_dirs = match clearing::begin(at, spec, runtime) {
-        Ok(clearing) => clearing,
+    let freeze = match freeze::begin(at, spec, runtime) {
+        Ok(freeze) => freeze,
         Err(why) => return refuse(why),
     };
     let begun = RuntimeRestart {
         sandbox_id: sandbox.id.clone(),
         containers,
         oom_kills: runtime.oom_kills,
-        empty_dirs,
+        freeze,
     };
     let mut status = at.report(PodRestartPhase::Running, at.restart.spec.doing());
     status.runtime = Some(begun);
@@ -378,7 +386,8 @@ fn end(
     progress: &mut RestartProgress,
 ) -> Option<RestartAction> {
     let sandbox = runtime.sandbox(&begun.sandbox_id);
-    if sandbox.is_some_and(|sandbox| sandbox.is_ready)
+    if !is_killed(spec)
+        && sandbox.is_some_and(|sandbox| sandbox.is_ready)
         && let Some(action) = end_containers(at, begun, spec, runtime, progress)
     {
         return Some(action);
@@ -386,14 +395,14 @@ fn end(
     if at.restart.spec.rung() != Rung::Pod {
         return None;
     }
-    if let Some(action) = clearing::hold(at, begun, runtime, progress) {
+    if let Some(action) = freeze::hold(at, begun, runtime, progress) {
         return Some(action);
     }
     // also of one that is not ready: its network may still be there
     if let Some(sandbox) = sandbox.filter(|_| !progress.is_sandbox_stopped) {
         return Some(try_call(at, progress, NodeCall::StopSandbox(sandbox.id.clone())));
     }
-    if let Some(action) = clearing::clear(at, begun, spec, runtime, progress) {
+    if let Some(action) = freeze::between_sandboxes(at, begun, spec, runtime, progress) {
         return Some(action);
     }
     Some(try_call(at, progress, NodeCall::RemoveSandbox(sandbox?.id.clone())))
@@ -494,7 +503,7 @@ fn is_running_again(
     })
 }
 
-fn status_of<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
+pub(crate) fn status_of<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
     let status = pod.status.as_ref()?;
     let all = [&status.container_statuses, &status.init_container_statuses];
     all.into_iter().flatten().flatten().find(|container| container.name == name)

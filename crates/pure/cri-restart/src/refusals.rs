@@ -4,14 +4,17 @@
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::pods::AnyContainer;
-use rekindle_types::spared_pods::{RESTART_INCLUDES_ANNOTATION, SYSTEM_NAMESPACE};
+use rekindle_types::spared_pods::{ON_FAILURE, RESTART_INCLUDES_ANNOTATION, SYSTEM_NAMESPACE};
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, Rung, not_restartable};
+
+use crate::procedure::status_of;
 
 /// What has to be named by [`RESTART_INCLUDES_ANNOTATION`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NamedPods {
     Devices,
     HostNetwork,
+    OnFailure,
     Static,
 }
 
@@ -20,6 +23,7 @@ impl NamedPods {
         match self {
             NamedPods::Devices => "Devices",
             NamedPods::HostNetwork => "HostNetwork",
+            NamedPods::OnFailure => ON_FAILURE,
             NamedPods::Static => "Static",
         }
     }
@@ -29,6 +33,9 @@ impl NamedPods {
         match self {
             NamedPods::Devices => "has devices, which may not be given to it again",
             NamedPods::HostNetwork => "has the node's network",
+            NamedPods::OnFailure => {
+                "has restartPolicy OnFailure, so it can only be killed, without hooks and grace"
+            }
             NamedPods::Static => "is a static pod of the node",
         }
     }
@@ -39,10 +46,11 @@ impl NamedPods {
 pub fn refusal(restart: &PodRestart, pod: &Pod, own_namespace: Option<&str>) -> Option<String> {
     let name = &restart.spec.pod_name;
     let spec = pod.spec.as_ref()?;
-    if restart.spec.member_of.is_some() {
-        return Some(
-            "spec.memberOf: pods are restarted as a group by Rekindle's own nodes only".to_owned(),
-        );
+    let rung = restart.spec.rung();
+    if restart.spec.member_of.is_some() && rung != Rung::Pod {
+        return Some(format!(
+            "rung {rung} of a group: beside a kubelet a sandbox that stays starts its containers again at once; ask for rung Pod"
+        ));
     }
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
@@ -63,20 +71,37 @@ pub fn refusal(restart: &PodRestart, pod: &Pod, own_namespace: Option<&str>) -> 
             "pod {name} has ended ({phase}): the kubelet does not start it again"
         ));
     }
-    run_once(name, spec)
+    run_once(restart, pod, spec)
         .or_else(|| unnamed(restart, pod, spec))
         .or_else(|| unsupported(restart, spec))
 }
 
+/// Whether the containers of a pod are killed, so that none of them ends with 0.
+pub(crate) fn is_killed(spec: &PodSpec) -> bool {
+    spec.restart_policy.as_deref() == Some(ON_FAILURE)
+}
+
 /// A pod that has work to finish: stopped, it may count as finished.
-fn run_once(name: &str, spec: &PodSpec) -> Option<String> {
+fn run_once(restart: &PodRestart, pod: &Pod, spec: &PodSpec) -> Option<String> {
+    let name = &restart.spec.pod_name;
     match spec.restart_policy.as_deref() {
         Some("Never") => Some(format!(
             "pod {name} has restartPolicy Never: the kubelet would not start it again; ask for Recreate"
         )),
-        Some("OnFailure") => Some(format!(
-            "pod {name} has restartPolicy OnFailure: a container that ends with 0 when it is stopped would count as finished; ask for Recreate"
+        Some(ON_FAILURE) if restart.spec.rung() != Rung::Pod => Some(format!(
+            "pod {name} has restartPolicy OnFailure: a container that ends with 0 when it is stopped would count as finished; ask for rung Pod or Recreate"
         )),
+        Some(ON_FAILURE) => {
+            let finished = spec.containers.iter().find(|container| {
+                let state = status_of(pod, &container.name).and_then(|s| s.state.as_ref());
+                let end = state.and_then(|state| state.terminated.as_ref());
+                end.is_some_and(|end| end.exit_code == 0)
+            })?;
+            Some(format!(
+                "container {} of pod {name} has finished its work: in a new sandbox it would begin again; ask for Recreate",
+                finished.name
+            ))
+        }
         Some(_) | None => {
             let own = |container: &&Container| {
                 let policy = container.restart_policy.as_deref();
@@ -98,6 +123,7 @@ fn unnamed(restart: &PodRestart, pod: &Pod, spec: &PodSpec) -> Option<String> {
         (NamedPods::Static, is_mirror(pod)),
         (NamedPods::HostNetwork, spec.host_network == Some(true)),
         (NamedPods::Devices, restart.spec.rung() == Rung::Pod && has_devices(spec)),
+        (NamedPods::OnFailure, is_killed(spec)),
     ];
     let included = included(restart);
     let (kind, _) =

@@ -1,16 +1,51 @@
 //! Which requests of a node are carried out at the same time. What was begun has its pod down
-//! already, whoever began it: it goes on at once and fills a slot. A request that is not begun
-//! waits until a slot is free.
+//! already, whoever began it: it goes on at once and fills a slot. So does a member of a group: the
+//! others are down until it has stopped. Another request waits until a slot is free.
 
 use std::collections::BTreeMap;
+
+use rekindle_types::v1alpha1::{
+    CarriedOutBy, MemberTurn, PodFreezeStep, PodRestart, PodRestartPhase,
+};
 
 /// A request that this node answers and that is not over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenRestart {
     /// Its UID.
     pub uid: String,
-    /// Whether its status says that something may have been ended.
-    pub is_begun: bool,
+    /// Whether it waits for a slot: it is not begun, and is of no group.
+    pub waits_for_slot: bool,
+}
+
+impl OpenRestart {
+    /// A request, if this node answers it and it is not over, or leaves a pod frozen: its pod is
+    /// here and its turn has come, or this node has begun it.
+    pub fn of_node(
+        node: &str,
+        restart: &PodRestart,
+        is_pod_here: bool,
+        turn: MemberTurn,
+    ) -> Option<Self> {
+        let status = restart.status.as_ref();
+        let phase = status.and_then(|status| status.phase);
+        let is_over = phase.is_some_and(PodRestartPhase::is_final) && !may_leave_frozen(restart);
+        let is_here = match status.and_then(|status| status.node_name.as_deref()) {
+            Some(name) => name == node,
+            None => is_pod_here && turn == MemberTurn::Stop,
+        };
+        if is_over || !is_here || restart.carried_out_by() != CarriedOutBy::Node {
+            return None;
+        }
+        let waits_for_slot = phase.is_none() && restart.spec.member_of.is_none();
+        Some(Self { uid: restart.metadata.uid.clone()?, waits_for_slot })
+    }
+}
+
+/// Whether a request froze its pod and nothing says that it was thawed.
+fn may_leave_frozen(restart: &PodRestart) -> bool {
+    let runtime = restart.status.as_ref().and_then(|status| status.runtime.as_ref());
+    let freeze = runtime.and_then(|runtime| runtime.freeze.as_ref());
+    freeze.is_some_and(|freeze| freeze.step != PodFreezeStep::Released)
 }
 
 /// How an agent's work on a request ended.
@@ -38,7 +73,7 @@ enum SlotState {
 }
 
 impl RestartSlots {
-    /// So many requests are begun at the same time.
+    /// So many requests that wait for slots are begun at the same time.
     pub fn new(max: usize) -> Self {
         Self { max, known: BTreeMap::new() }
     }
@@ -48,10 +83,10 @@ impl RestartSlots {
     pub fn take(&mut self, open: &[OpenRestart], is_there: impl Fn(&str) -> bool) -> Vec<String> {
         self.known.retain(|uid, state| *state == SlotState::UnderWay || is_there(uid));
         let mut taken = Vec::new();
-        // what was begun first: it takes its slot before another pod is ended
-        for of_begun in [true, false] {
-            for restart in open.iter().filter(|restart| restart.is_begun == of_begun) {
-                let is_free = restart.is_begun || self.under_way() < self.max;
+        // what does not wait first: it takes its slot before another pod is ended
+        for of_waiting in [false, true] {
+            for restart in open.iter().filter(|restart| restart.waits_for_slot == of_waiting) {
+                let is_free = !restart.waits_for_slot || self.under_way() < self.max;
                 if is_free && !self.known.contains_key(&restart.uid) {
                     self.known.insert(restart.uid.clone(), SlotState::UnderWay);
                     taken.push(restart.uid.clone());
@@ -91,11 +126,11 @@ mod tests {
     use super::*;
 
     fn open(begun: &[&str], new: &[&str]) -> Vec<OpenRestart> {
-        let of = |uids: &[&str], is_begun| {
-            let restarts = uids.iter().map(|uid| OpenRestart { uid: (*uid).to_owned(), is_begun });
-            restarts.collect::<Vec<_>>()
+        let of = |uids: &[&str], waits_for_slot| {
+            let of_uid = |uid: &&str| OpenRestart { uid: (*uid).to_owned(), waits_for_slot };
+            uids.iter().map(of_uid).collect::<Vec<_>>()
         };
-        [of(new, false), of(begun, true)].concat()
+        [of(new, true), of(begun, false)].concat()
     }
 
     #[test]

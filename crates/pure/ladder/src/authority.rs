@@ -10,7 +10,7 @@ use crate::LadderPolicy;
 pub struct LadderAuthority {
     /// Whether decisions are carried out.
     pub mode: LadderMode,
-    /// Whether the pod's node can restart it in place.
+    /// Whether the pod's node can restart it in place; of a group, the nodes of all its pods.
     pub in_place: InPlaceSupport,
 }
 
@@ -30,6 +30,9 @@ pub enum InPlaceSupport {
     /// Its agent does.
     #[default]
     Available,
+    /// Of a group: its agents restart whole pods. In a sandbox that stays, nothing holds containers
+    /// back that a kubelet starts again.
+    WholePods,
     /// It has no agent of ours: a kubelet restarts single containers only.
     NoAgent,
 }
@@ -38,15 +41,12 @@ impl LadderAuthority {
     /// The rungs of a ladder that cannot be carried out for want of an agent. The rung Container is
     /// the kubelet's own.
     pub(crate) fn rungs_without_agent(self, policy: &LadderPolicy) -> Vec<Rung> {
-        match self.in_place {
-            InPlaceSupport::Available => Vec::new(),
-            InPlaceSupport::NoAgent => policy
-                .steps
-                .iter()
-                .map(|step| step.rung)
-                .filter(|rung| needs_agent(*rung))
-                .collect(),
-        }
+        let is_missing = |rung: &Rung| match self.in_place {
+            InPlaceSupport::Available => false,
+            InPlaceSupport::WholePods => *rung == Rung::Containers,
+            InPlaceSupport::NoAgent => needs_agent(*rung),
+        };
+        policy.steps.iter().map(|step| step.rung).filter(is_missing).collect()
     }
 }
 

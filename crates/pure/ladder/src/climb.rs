@@ -268,7 +268,7 @@ impl<'a> Decider<'a> {
         }
         self.draft.ledger.held_rung = None;
         self.draft.decide(LedgerPhase::Exhausted, None, why);
-        let reason = if self.passed_over.is_empty() { EXHAUSTED } else { NO_AGENT };
+        let reason = if self.waits_for_agent() { NO_AGENT } else { EXHAUSTED };
         self.draft.condition_because(
             EXHAUSTED,
             ConditionStatus::True,

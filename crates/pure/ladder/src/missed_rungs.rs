@@ -9,19 +9,27 @@
 use rekindle_types::v1alpha1::{LedgerPhase, Rung};
 
 use crate::attempts::LedgerAttempts;
-use crate::authority::needs_agent;
+use crate::authority::{InPlaceSupport, needs_agent};
 use crate::decide::Decider;
 use crate::draft::{AGENT_CAME, ConditionStatus, EXHAUSTED, NO_AGENT};
 use crate::policy::RungPolicy;
 use crate::sentence;
 
 impl<'a> Decider<'a> {
+    /// Whether rungs are passed over that an agent would carry out.
+    pub(crate) fn waits_for_agent(&self) -> bool {
+        match self.situation.authority.in_place {
+            InPlaceSupport::NoAgent => !self.passed_over.is_empty(),
+            InPlaceSupport::Available | InPlaceSupport::WholePods => false,
+        }
+    }
+
     /// An agent came after the ladder was exhausted without one.
     pub(crate) fn note_agent(&mut self) {
         let is_exhausted = self.draft.ledger.phase == Some(LedgerPhase::Exhausted)
             && self.draft.has_condition(EXHAUSTED)
             && self.draft.condition_reason(EXHAUSTED) == Some(NO_AGENT);
-        if !is_exhausted || !self.passed_over.is_empty() {
+        if !is_exhausted || self.waits_for_agent() {
             return;
         }
         let why = sentence::agent_came();

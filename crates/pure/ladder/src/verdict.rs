@@ -82,7 +82,7 @@ fn verdict(ladder: &RestartLadder, reach: &LadderReach) -> (&'static str, &'stat
                 names => {
                     let why = match policy.scope {
                         LadderScope::Pod => "no node has an agent",
-                        LadderScope::Group => "beside kubelets no group is restarted in place",
+                        LadderScope::Group => "no agent here does that for a group",
                     };
                     format!("every rung but {} is carried out: {why}", names.join(" and "))
                 }

@@ -43,14 +43,15 @@ impl KnownGroups {
         self.by_name.values()
     }
 
-    /// What is done with a request now. One that is of no group is begun at once.
+    /// What is done with a request now.
     pub fn turn(&self, request: &PodRestart) -> MemberTurn {
-        let Some(group) = &request.spec.member_of else { return MemberTurn::Stop };
         let namespace = request.metadata.namespace.clone().unwrap_or_default();
-        match self.by_name.get(&(namespace, group.clone())) {
-            Some(group) => request.member_turn(Some(group)),
-            None if self.is_complete => request.member_turn(None),
-            None => MemberTurn::Wait,
+        let name = request.spec.member_of.clone();
+        let group = name.and_then(|name| self.by_name.get(&(namespace, name)));
+        let is_of_group = request.spec.member_of.is_some();
+        match group {
+            None if is_of_group && !self.is_complete => MemberTurn::Wait,
+            group => request.member_turn(group.map(Arc::as_ref)),
         }
     }
 

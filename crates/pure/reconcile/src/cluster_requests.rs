@@ -5,17 +5,16 @@
 //! a status says. The operator may have been moved there, so a request with the only copy of a pod
 //! stays until the pod is there again. Pure, as the controllers are.
 
-use rekindle_controllers::pod_restart::{KeptPod, kept_pod, left_to_hand, refuse};
+use rekindle_controllers::pod_restart::{KeptPod, kept_pod, left_to_hand, refuse, selected_pods};
 use rekindle_controllers::{NamespacedName, WriteOperation, WritePlan, pods};
 use rekindle_ladder::LadderMode;
 use rekindle_types::Tick;
-use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, ReplacementStep};
+use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart, PodRestartPhase, ReplacementStep, Rung};
 
 use crate::planner_role::ClusterLadders;
 use crate::restart_context::RestartContext;
 
-/// The agents of a cluster know no barrier: a member would start before the others have stopped.
-const NO_GROUPS: &str = "pods are restarted in place as a group by Rekindle's own nodes only: on this cluster ask for rung Recreate or Reschedule, or for each pod by its name";
+const ONLY_OBSERVES: &str = "the operator only observes: start it with --mode act";
 
 /// What is done for a request where ladders never act, and that has the only copy of a pod: when
 /// the pod has ended, it says how to create it. It is neither released nor removed before that. A
@@ -61,16 +60,18 @@ pub(crate) fn refusal(
         return None;
     }
     let is_in_place = restart.spec.rung().carried_out_by() == CarriedOutBy::Node;
-    if is_in_place && (restart.is_of_group() || restart.spec.member_of.is_some()) {
-        return Some(refuse(restart, NO_GROUPS.to_owned(), now));
+    if is_in_place && restart.is_of_group() {
+        let why = match restart.group() {
+            Some(_) => return None, // its members are fixed: it goes on
+            None => group_refusal(context, ladders, restart)?,
+        };
+        return Some(refuse(restart, why, now));
     }
     let rung = restart.spec.rung();
     let why = match (ladders.mode, rung.carried_out_by()) {
         // its answer: the agent of the pod's node
         (_, CarriedOutBy::Node) if is_of_agent(context, ladders, restart) => return None,
-        (LadderMode::Observe, _) => {
-            "the operator only observes: start it with --mode act".to_owned()
-        }
+        (LadderMode::Observe, _) => ONLY_OBSERVES.to_owned(),
         (LadderMode::Act, CarriedOutBy::Node) => match context.view.pod(&pod_of(restart)) {
             None => format!("there is no pod {}", restart.spec.pod_name),
             Some(pod) if pods::node(pod).is_none() => {
@@ -87,6 +88,41 @@ pub(crate) fn refusal(
         }
     };
     Some(refuse(restart, why, now))
+}
+
+/// Why a group is not restarted in place. Agents hold its pods back, frozen, until all have
+/// stopped.
+fn group_refusal(
+    context: &RestartContext<'_>,
+    ladders: &ClusterLadders,
+    restart: &PodRestart,
+) -> Option<String> {
+    let namespace = restart.metadata.namespace.as_deref().unwrap_or_default();
+    match (restart.spec.rung(), ladders.mode) {
+        _ if ladders.excludes(namespace) => {
+            return context.role.why_not_enabled(context.view, namespace);
+        }
+        (_, LadderMode::Observe) => return Some(ONLY_OBSERVES.to_owned()),
+        (Rung::Pod, LadderMode::Act) => {}
+        (rung, LadderMode::Act) => {
+            return Some(format!(
+                "on a cluster no group is restarted on rung {rung}: a kubelet starts containers again at once in a sandbox that stays; ask for Pod, Recreate or Reschedule"
+            ));
+        }
+    }
+    let active = selected_pods(context.view, restart).filter(|pod| pods::is_active(pod));
+    let left: Vec<&str> = ladders
+        .not_held_back(context.view, active)
+        .filter_map(|pod| pod.metadata.name.as_deref())
+        .collect();
+    let (first, others) = left.split_first()?;
+    let more = match others.len() {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    Some(format!(
+        "no agent that freezes pods is ready on the node of pod {first}{more}: set the chart's value agent.freezePods, or ask for Recreate or Reschedule"
+    ))
 }
 
 /// Whether an agent answers a request in place: it has begun to, or it can.

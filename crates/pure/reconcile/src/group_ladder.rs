@@ -10,6 +10,7 @@ use rekindle_ladder::{
     BudgetApplicant, LadderAction, LadderSubject, PodRestartPlan, RevisionPeers, Situation, decide,
     unselected,
 };
+use rekindle_types::held::HeldPod;
 use rekindle_types::reasons::event::LADDER_INVALID;
 use rekindle_types::v1alpha1::{
     GROUP_MEMBERS_MAX, LadderScope, PodRestart, RestartLedger, RestartLedgerSpec,
@@ -19,8 +20,8 @@ use rekindle_types::{EventSeverity, Tick};
 use crate::groups::{self, WorkloadGroup};
 use crate::ladder::{LadderMove, requests};
 use crate::ledgers::PodLedger;
-use crate::peers;
 use crate::restart_context::{COMPONENT, RestartContext};
+use crate::{peers, policies};
 
 /// Decides for the group of this name.
 pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Tick) -> WritePlan {
@@ -35,6 +36,7 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
     for pod in &group.pods {
         restarts.extend(requests(context, &NamespacedName::from_meta(&pod.metadata), None));
     }
+    let pods: Vec<&HeldPod> = group.pods.iter().copied().map(Arc::as_ref).collect();
     let asker = BudgetApplicant {
         namespace: &name.namespace,
         pod_name: &name.name,
@@ -53,7 +55,7 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
         limits: context.limits,
         peers: &peers_of(context, &group, now),
         rollback: None,
-        authority: context.role.group_authority(),
+        authority: context.role.group_authority(view, &pods),
     });
     let spec = RestartLedgerSpec {
         ladder_name: group.policy.name.clone(),
@@ -64,7 +66,10 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
     let about = about(context, &group);
     LadderMove { context, place: &place, spec, about }.plan(decision, |action| match action {
         LadderAction::Restart(plan) => {
-            Some(WriteOperation::Create(request(plan, name, &place).into()))
+            let mut request = request(plan, name, &place);
+            request.metadata.annotations =
+                policies::named_pods(context, &group.policy, &name.namespace, pods.iter().copied());
+            Some(WriteOperation::Create(request.into()))
         }
         LadderAction::None | LadderAction::Fail { .. } => None,
     })

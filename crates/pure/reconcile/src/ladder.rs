@@ -87,7 +87,8 @@ pub(crate) fn climb(context: &RestartContext<'_>, name: &NamespacedName, now: Ti
         LadderAction::None => None,
         LadderAction::Restart(restart) => {
             let mut request = pod_restart(restart, pod, &place);
-            request.metadata.annotations = policies::named_pods(context, pod);
+            request.metadata.annotations =
+                policies::named_pods(context, &policy, &name.namespace, [pod.as_ref()]);
             Some(WriteOperation::Create(request.into()))
         }
         LadderAction::Fail { message } => Some(failed(pod, message)),
@@ -387,10 +388,7 @@ pub(crate) fn status(context: &RestartContext<'_>, name: &NamespacedName, now: T
         let reach = match (not_enabled, unknown()) {
             (Some(why), _) => LadderReach::NotEnabled(why),
             (None, Some(why)) => LadderReach::Misread(why),
-            (None, None) => LadderReach::Pods(match ladder.spec.scope() {
-                LadderScope::Pod => role.in_place_anywhere(view),
-                LadderScope::Group => role.group_authority().in_place,
-            }),
+            (None, None) => LadderReach::Pods(role.in_place_anywhere(view, ladder.spec.scope())),
         };
         let status = ladder_status(ladder, &reach, overlapped.as_deref(), now);
         if let Some(message) = overlapped.filter(|message| !tells_of_overlap(ladder, message)) {

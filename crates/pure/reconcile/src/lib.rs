@@ -50,7 +50,8 @@ pub use exhaustion::{
 pub use figures::LadderFigures;
 pub use planner::{Planner, PlannerTask};
 pub use planner_role::{
-    AGENT_LABEL, AGENT_LABEL_VALUE, ClusterLadders, LADDER_LABEL, LADDER_LABEL_ENABLED, PlannerRole,
+    AGENT_LABEL, AGENT_LABEL_VALUE, ClusterLadders, FREEZES_PODS_LABEL, FREEZES_PODS_LABEL_VALUE,
+    LADDER_LABEL, LADDER_LABEL_ENABLED, PlannerRole,
 };
 pub use policies::INCLUDES_ANNOTATION;
 pub use proposed_ladder::proposed_spec;

@@ -1,6 +1,8 @@
 //! What a planner runs: all of an engine of ours, a part of it, or ladders alone on a cluster that
 //! has controllers, a scheduler and kubelets of its own. Pure, as the controllers are.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::PodCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_controllers::{
@@ -10,6 +12,7 @@ use rekindle_ladder::{InPlaceSupport, LadderAuthority, LadderMode};
 use rekindle_types::held::HeldPod;
 use rekindle_types::pods::AnyPod;
 use rekindle_types::spared_pods::SYSTEM_NAMESPACE;
+use rekindle_types::v1alpha1::LadderScope;
 
 use crate::watched;
 use crate::work::WorkItem;
@@ -23,6 +26,10 @@ pub const LADDER_LABEL_ENABLED: &str = "enabled";
 pub const AGENT_LABEL: &str = "rekindle.dev/component";
 /// See [`AGENT_LABEL`].
 pub const AGENT_LABEL_VALUE: &str = "agent";
+/// The label of an agent's pod that sees cgroups: it can hold back the pods of a group.
+pub const FREEZES_PODS_LABEL: &str = "rekindle.dev/freezes-pods";
+/// See [`FREEZES_PODS_LABEL`].
+pub const FREEZES_PODS_LABEL_VALUE: &str = "true";
 
 /// What a planner runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -116,22 +123,35 @@ impl PlannerRole {
         LadderAuthority { mode: self.mode(), in_place }
     }
 
-    /// What may be done for a group of pods. Beside a kubelet nothing holds the members back that
-    /// have stopped.
-    pub(crate) fn group_authority(&self) -> LadderAuthority {
+    /// What may be done for a group of pods. On a cluster that depends on agents beside all of
+    /// them, which hold back what has stopped.
+    pub(crate) fn group_authority(
+        &self,
+        view: &ClusterView,
+        group: &[&HeldPod],
+    ) -> LadderAuthority {
         let in_place = match self.cluster() {
             None => InPlaceSupport::Available,
-            Some(_) => InPlaceSupport::NoAgent,
+            Some(ladders) => match ladders.not_held_back(view, group.iter().copied()).next() {
+                None => InPlaceSupport::WholePods,
+                Some(_) => InPlaceSupport::NoAgent,
+            },
         };
         LadderAuthority { mode: self.mode(), in_place }
     }
 
-    /// Whether any pod can be restarted in place.
-    pub(crate) fn in_place_anywhere(&self, view: &ClusterView) -> InPlaceSupport {
-        match self.cluster() {
-            None => InPlaceSupport::Available,
-            Some(ladders) if ladders.agents(view).next().is_some() => InPlaceSupport::Available,
-            Some(_) => InPlaceSupport::NoAgent,
+    /// Whether any pod, or any group, can be restarted in place.
+    pub(crate) fn in_place_anywhere(
+        &self,
+        view: &ClusterView,
+        scope: LadderScope,
+    ) -> InPlaceSupport {
+        let Some(ladders) = self.cluster() else { return InPlaceSupport::Available };
+        let mut agents = ladders.agents(view);
+        match scope {
+            LadderScope::Pod if agents.next().is_some() => InPlaceSupport::Available,
+            LadderScope::Group if agents.any(freezes_pods) => InPlaceSupport::WholePods,
+            LadderScope::Pod | LadderScope::Group => InPlaceSupport::NoAgent,
         }
     }
 
@@ -168,6 +188,22 @@ impl ClusterLadders {
     /// namespace is believed: others may label theirs as they like.
     pub(crate) fn has_agent(&self, view: &ClusterView, node: &str) -> bool {
         view.pods_on(node).any(|pod| self.is_agent(pod))
+    }
+
+    /// Those of some pods that no agent can hold back: on their node none is ready that freezes
+    /// pods. A pod without a node runs nothing.
+    pub(crate) fn not_held_back<'a>(
+        &self,
+        view: &ClusterView,
+        pods: impl IntoIterator<Item = &'a HeldPod>,
+    ) -> impl Iterator<Item = &'a HeldPod> {
+        let is_held_back =
+            |node: &str| view.pods_on(node).any(|pod| self.is_agent(pod) && freezes_pods(pod));
+        let mut nodes: BTreeMap<&str, bool> = BTreeMap::new();
+        pods.into_iter().filter(move |pod| {
+            let node = pods::node(*pod);
+            node.is_some_and(|node| !*nodes.entry(node).or_insert_with(|| is_held_back(node)))
+        })
     }
 
     /// The node whose agent is ready since this change, or is not any more.
@@ -211,6 +247,12 @@ pub(crate) fn is_opted_in(namespace: &ObjectMeta) -> bool {
     let value = namespace.labels.as_ref().and_then(|labels| labels.get(LADDER_LABEL));
     namespace.name.as_deref() != Some(SYSTEM_NAMESPACE)
         && value.is_some_and(|value| value == LADDER_LABEL_ENABLED)
+}
+
+fn freezes_pods(agent: &HeldPod) -> bool {
+    let labels = agent.metadata.labels.as_ref();
+    let value = labels.and_then(|labels| labels.get(FREEZES_PODS_LABEL));
+    value.is_some_and(|value| value == FREEZES_PODS_LABEL_VALUE)
 }
 
 fn is_of_ladders(work: &WorkItem) -> bool {

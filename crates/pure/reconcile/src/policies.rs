@@ -1,7 +1,7 @@
 //! By what policy a pod's restarts go: the one lookup, for the ladder, for revisions and for
 //! ledgers. Pure, as the controllers are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rekindle_controllers::events::EventNote;
@@ -11,7 +11,7 @@ use rekindle_types::EventSeverity;
 use rekindle_types::held::HeldPod;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::reasons::event::LADDER_INVALID;
-use rekindle_types::spared_pods::RESTART_INCLUDES_ANNOTATION;
+use rekindle_types::spared_pods::{ON_FAILURE, RESTART_INCLUDES_ANNOTATION};
 use rekindle_types::v1alpha1::{RestartLadder, RestartLedger};
 
 use crate::proposed_ladder::proposed_policy;
@@ -73,7 +73,7 @@ enum PodOfNode {
 
 /// On a RestartLadder of a cluster: the pods of the node that it is meant for beside all others
 /// that it selects, `Static` and `HostNetwork`, with a comma between them. A pod's own annotations
-/// name the pod itself.
+/// name the pod itself. With `OnFailure` agents may kill pods of that restartPolicy.
 pub const INCLUDES_ANNOTATION: &str = "rekindle.dev/ladder-includes";
 
 impl PodOfNode {
@@ -107,27 +107,39 @@ fn included(ladder: &RestartLadder) -> impl Iterator<Item = &str> {
     words.map(str::trim).filter(|word| !word.is_empty())
 }
 
-/// What a request has to name before an agent takes this pod: the ladder has named it.
-pub(crate) fn named_pods(
+/// What a request has to name before agents take these pods: the ladder of this policy has named
+/// them.
+pub(crate) fn named_pods<'a>(
     context: &RestartContext<'_>,
-    pod: &HeldPod,
+    policy: &LadderPolicy,
+    namespace: &str,
+    pods: impl IntoIterator<Item = &'a HeldPod>,
 ) -> Option<BTreeMap<String, String>> {
     context.role.cluster()?;
-    let is_static = is_mirror(pod).then_some(PodOfNode::Static);
-    let has_host_network = pod.spec.as_ref().is_some_and(|spec| spec.host_network == Some(true));
-    let of_node = [is_static, has_host_network.then_some(PodOfNode::HostNetwork)];
-    let words: Vec<&str> = of_node.into_iter().flatten().map(PodOfNode::name).collect();
+    let ladder = NamespacedName::new(namespace, policy.name.as_str());
+    let ladder = context.view.restart_ladder(&ladder);
+    let ladder = ladder.filter(|ladder| policy.uid.is_some() && ladder.metadata.uid == policy.uid);
+    let names_on_failure =
+        ladder.is_some_and(|ladder| included(ladder).any(|word| word == ON_FAILURE));
+    let mut words: BTreeSet<&str> = names_on_failure.then_some(ON_FAILURE).into_iter().collect();
+    for pod in pods {
+        let is_static = is_mirror(pod).then_some(PodOfNode::Static);
+        let has_host_network =
+            pod.spec.as_ref().is_some_and(|spec| spec.host_network == Some(true));
+        let of_node = [is_static, has_host_network.then_some(PodOfNode::HostNetwork)];
+        words.extend(of_node.into_iter().flatten().map(PodOfNode::name));
+    }
+    let words: Vec<&str> = words.into_iter().collect();
     let named = !words.is_empty();
     named.then(|| BTreeMap::from([(RESTART_INCLUDES_ANNOTATION.to_owned(), words.join(", "))]))
 }
 
 /// What of a ladder's annotation names no pods; none when all of it does.
 pub(crate) fn unknown_inclusion(ladder: &RestartLadder) -> Option<String> {
-    let known = [PodOfNode::Static, PodOfNode::HostNetwork].map(PodOfNode::name);
+    let known = [PodOfNode::Static.name(), PodOfNode::HostNetwork.name(), ON_FAILURE];
     let unknown = included(ladder).find(|word| !known.contains(word))?;
     Some(format!(
-        "annotation {INCLUDES_ANNOTATION}: {unknown:?} is none of {}",
-        known.join(" and ")
+        "annotation {INCLUDES_ANNOTATION}: {unknown:?} is none of Static, HostNetwork and OnFailure"
     ))
 }
 

@@ -2,7 +2,7 @@
 //! view makes of them.
 
 use std::collections::BTreeSet;
-use std::fmt;
+use std::{fmt, iter};
 
 use rekindle_controllers::creation_brake::hold_back;
 use rekindle_controllers::{
@@ -228,7 +228,10 @@ fn changes_opt_in(change: &ObjectChange) -> bool {
 
 /// All that depends on whether a node has an agent.
 fn work_of_agent<'a>(view: &'a ClusterView, node: &'a str) -> impl Iterator<Item = WorkItem> + 'a {
-    let pods = view.pods_on(node).map(|pod| NamespacedName::from_meta(&pod.metadata));
+    let pods = view.pods_on(node).flat_map(|pod| {
+        let name = NamespacedName::from_meta(&pod.metadata);
+        iter::once(name).chain(groups::group_name_of(view, pod))
+    });
     let ladders = view.of_kind(ResourceKind::RestartLadder).map(|(_, ladder)| ladder.id().name);
     pods.map(WorkItem::Climb).chain(ladders.map(WorkItem::LadderStatus))
 }

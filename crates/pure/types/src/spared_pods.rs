@@ -5,5 +5,8 @@
 pub const SYSTEM_NAMESPACE: &str = "kube-system";
 
 /// On a PodRestart: pods that are left alone otherwise, and that it means all the same: `Devices`,
-/// `HostNetwork` and `Static`, with a comma between them.
+/// `HostNetwork`, `OnFailure` and `Static`, with a comma between them.
 pub const RESTART_INCLUDES_ANNOTATION: &str = "rekindle.dev/restart-includes";
+
+/// The restartPolicy of pods whose containers run until they end with 0, and how they are named.
+pub const ON_FAILURE: &str = "OnFailure";

@@ -21,10 +21,11 @@ pub struct AgentArgs {
     /// The context of the kubeconfig [default: its current one]; the account of a pod has none
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
-    /// So many pods of the node are restarted at once
+    /// So many pods of the node are restarted at once, those of a group aside
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = value_parser!(u16).range(1..=100))]
     pub max_restarts: u16,
-    /// The folder in which cgroups are mounted, to freeze a pod and to count its OOM kills
+    /// The folder in which cgroups are mounted, to freeze pods (groups, `emptyDirs: Clear`) and to
+    /// count OOM kills
     #[arg(long, value_name = "FOLDER")]
     pub cgroup_root: Option<PathBuf>,
     /// The kubelet's folder of pods, to empty emptyDir volumes (`emptyDirs: Clear`)

@@ -8,7 +8,7 @@ use rekindle_agent::PodCalls;
 use rekindle_agent::cri::CriClient;
 use rekindle_testkit::containerd::Containerd;
 use rekindle_testkit::guarded_child::GuardedChild;
-use rekindle_testkit::{Engine, PATIENCE, rekindle};
+use rekindle_testkit::{Engine, PATIENCE, TIMEOUT, rekindle};
 use serde_json::{Value, json};
 
 use crate::kubelet_double::KubeletDouble;
@@ -71,6 +71,12 @@ impl AgentProcess {
     }
 }
 
+/// An operator in mode act; killed when it is dropped.
+pub struct OperatorProcess {
+    _child: GuardedChild,
+    pub lines: Receiver<String>,
+}
+
 impl ClusterNode {
     /// A node with its kubelet and no agent.
     pub fn new() -> Self {
@@ -102,6 +108,11 @@ impl ClusterNode {
         self.start_agent_with(&[]);
     }
 
+    /// An agent that freezes pods.
+    pub fn start_freezing_agent(&mut self) {
+        self.start_agent_with(&["--cgroup-root", "/sys/fs/cgroup"]);
+    }
+
     /// An agent that sees cgroups, volumes and logs as well.
     pub fn start_seeing_agent(&mut self) {
         let of_kubelet = |folder: &str| self.root.path().join(folder).display().to_string();
@@ -129,6 +140,31 @@ impl ClusterNode {
         let address = line.trim_start_matches("metrics: http://").trim_end_matches("/metrics");
         agent.endpoint = address.to_owned();
         self.agent = Some(agent);
+    }
+
+    /// An operator that knows the agent: its pod is there as the chart makes it with
+    /// `agent.freezePods`, and ready.
+    pub fn start_operator(&self) -> OperatorProcess {
+        self.engine.kubectl(&["create", "namespace", "rekindle-system"]);
+        self.engine.kubectl(&["label", "namespace", "default", "rekindle.dev/ladder=enabled"]);
+        let labels =
+            json!({"rekindle.dev/component": "agent", "rekindle.dev/freezes-pods": "true"});
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "agent", "namespace": "rekindle-system", "labels": labels},
+            "spec": {"nodeName": NODE,
+                "containers": [{"name": "agent", "image": "localhost/busybox:test"}]},
+        });
+        self.engine.apply(&pod.to_string());
+        let ready =
+            ["wait", "pod/agent", "--namespace=rekindle-system", "--for=condition=Ready", TIMEOUT];
+        self.engine.kubectl(&ready);
+        let mut command = rekindle();
+        command.args(["operator", "--on-engine", "--mode", "act", "--kubeconfig"]);
+        let mut child =
+            GuardedChild::start(command.arg(self.engine.kubeconfig()).stderr(Stdio::piped()));
+        let lines = child.all_lines();
+        OperatorProcess { _child: child, lines }
     }
 
     /// The file that freezes a pod, where cgroups of version 2 are.

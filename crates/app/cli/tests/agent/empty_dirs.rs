@@ -54,7 +54,7 @@ fn a_pod_starts_on_empty_volumes_and_its_cgroup_is_thawed() {
     assert!(out.path().join("starts").exists(), "no link was followed");
     assert_eq!(std::fs::read_to_string(node.freezer(&uid)).unwrap(), "0\n");
     let runtime = &status["runtime"];
-    assert_eq!(runtime["emptyDirs"]["step"], "Released", "{status:#}");
+    assert_eq!(runtime["freeze"]["step"], "Released", "{status:#}");
     let steps = status["steps"].as_array().unwrap();
     assert!(steps.iter().any(|step| step["message"] == "the emptyDir volumes are empty"));
     node.engine.wait_for_event("web", "PodRestarted", "(PodRestart clear)");
@@ -70,7 +70,7 @@ fn a_pod_starts_on_empty_volumes_and_its_cgroup_is_thawed() {
     node.ask("keep", json!({"podName": "web", "rung": "Pod", "emptyDirs": "Keep"}));
     let status = node.until_phase("keep", "Succeeded");
     assert_eq!(found(out.path()), "found 2");
-    assert_eq!(status["runtime"]["emptyDirs"], Value::Null);
+    assert_eq!(status["runtime"]["freeze"], Value::Null);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn an_agent_goes_on_with_a_pod_that_was_frozen_when_the_one_before_was_killed() 
     node.start_seeing_agent();
     node.ask("clear", json!({"podName": "web", "rung": "Pod"}));
     let asked = node.engine.until_one("podrestart/clear", |restart| {
-        restart["status"]["runtime"]["emptyDirs"]["step"] == "Held"
+        restart["status"]["runtime"]["freeze"]["step"] == "Held"
     });
     node.agent = None; // kill -9 while the hook runs; what follows is what it would have done
     std::fs::write(node.freezer(&uid), "1").unwrap();
@@ -111,7 +111,7 @@ fn a_restart_that_fails_leaves_the_volumes_and_thaws_the_pod() {
     node.containerd.set_network_is_stubborn(true);
     node.ask("stubborn", json!({"podName": "web", "rung": "Pod"}));
     let status = node.until_phase("stubborn", "Failed");
-    assert_eq!(status["runtime"]["emptyDirs"]["step"], "Released", "{status:#}");
+    assert_eq!(status["runtime"]["freeze"]["step"], "Released", "{status:#}");
     assert_eq!(std::fs::read_to_string(node.freezer(&uid)).unwrap(), "0\n");
     assert!(empty_dir(node.root.path(), &uid, "scratch").join("poison").exists());
     node.containerd.set_network_is_stubborn(false);

@@ -121,6 +121,12 @@ fn is_in_back_off(ended: &RuntimeContainer) -> bool {
     finished.is_some_and(|at| jiff::Timestamp::now() < at.0 + BACK_OFF)
 }
 
+/// Whether a container has done its work.
+fn is_finished(spec: &PodSpec, ended: &RuntimeContainer) -> bool {
+    let exit_code = ended.end.as_ref().map(|end| end.exit_code);
+    spec.restart_policy.as_deref() == Some("OnFailure") && exit_code == Some(0)
+}
+
 /// The highest attempt that has a log in the folder of a container: `3.log`.
 fn latest_log(folder: &Path) -> Option<u32> {
     let logs = std::fs::read_dir(folder).ok()?;
@@ -135,6 +141,11 @@ struct ShownContainer {
 }
 
 impl ShownContainer {
+    fn finished(ended: &RuntimeContainer) -> Self {
+        let state = json!({"terminated": {"exitCode": 0, "reason": "Completed"}});
+        Self { id: ended.id.clone(), attempt: ended.attempt, state }
+    }
+
     fn in_back_off(ended: &RuntimeContainer) -> Self {
         let state = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}});
         Self { id: ended.id.clone(), attempt: ended.attempt, state }
@@ -206,6 +217,7 @@ impl NodePods {
             let runs_once = inits.clone().any(|i| i.name == container.name) && !is_sidecar;
             let shown = match latest {
                 Some(known) if known.may_run() || runs_once => self.running(known),
+                Some(ended) if is_finished(spec, ended) => ShownContainer::finished(ended),
                 Some(ended)
                     if seen.containers_of(&sandbox).filter(of_it).count() > 1
                         && is_in_back_off(ended) =>

@@ -1,8 +1,4 @@
 //! Operator and agent together: a ladder that restarts a pod of a cluster in place.
-use std::process::Stdio;
-
-use rekindle_testkit::guarded_child::GuardedChild;
-use rekindle_testkit::{TIMEOUT, rekindle};
 use serde_json::json;
 
 use crate::cluster_node::{ClusterNode, NODE};
@@ -25,24 +21,7 @@ const SICK: &str = "[ -e /out/once ] || touch /dev/shm/broken /out/once; \
 fn a_ladder_restarts_a_pod_in_place_where_its_node_has_an_agent() {
     let mut node = ClusterNode::new();
     node.start_agent();
-    node.engine.kubectl(&["create", "namespace", "rekindle-system"]);
-    node.engine.kubectl(&["label", "namespace", "default", "rekindle.dev/ladder=enabled"]);
-    // the agent's pod, as the chart makes it: that it is ready is what the operator looks at
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": "agent", "namespace": "rekindle-system",
-            "labels": {"rekindle.dev/component": "agent"}},
-        "spec": {"nodeName": NODE, "containers": [{"name": "agent", "image": "localhost/busybox:test"}]},
-    });
-    node.engine.apply(&pod.to_string());
-    let ready =
-        ["wait", "pod/agent", "--namespace=rekindle-system", "--for=condition=Ready", TIMEOUT];
-    node.engine.kubectl(&ready);
-    let mut operator = rekindle();
-    operator.args(["operator", "--on-engine", "--mode", "act", "--kubeconfig"]);
-    operator.arg(node.engine.kubeconfig());
-    let mut operator = GuardedChild::start(operator.stderr(Stdio::piped()));
-    let lines = operator.all_lines();
+    let operator = node.start_operator();
     node.engine.apply(LADDER);
 
     let folder = tempfile::tempdir().unwrap();
@@ -55,7 +34,7 @@ fn a_ladder_restarts_a_pod_in_place_where_its_node_has_an_agent() {
     let asked = node.engine.until(&["podrestarts"], |restarts| {
         restarts.values().any(|restart| restart["status"]["phase"] == "Succeeded")
     });
-    let said: Vec<String> = lines.try_iter().collect();
+    let said: Vec<String> = operator.lines.try_iter().collect();
     assert_eq!(asked.len(), 1, "{asked:#?} {said:#?}");
     let restart = asked.values().next().unwrap();
     assert_eq!(restart["spec"]["rung"], "Pod");

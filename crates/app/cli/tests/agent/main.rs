@@ -10,6 +10,7 @@
 mod cluster_node;
 mod cri_requests;
 mod empty_dirs;
+mod groups_in_place;
 mod kubelet_double;
 mod ladder_in_place;
 mod restarts_in_place;

@@ -142,7 +142,12 @@ fn what_cannot_be_restarted_in_place_is_refused_and_a_network_that_stays_ends_it
     let scratch = json!([{"name": "scratch", "emptyDir": {}}]);
     for (name, pod, request, expected) in [
         ("never", json!({"restartPolicy": "Never"}), json!({}), "restartPolicy Never"),
-        ("onfailure", json!({"restartPolicy": "OnFailure"}), json!({}), "ask for Recreate"),
+        (
+            "onfailure",
+            json!({"restartPolicy": "OnFailure"}),
+            json!({}),
+            "restart-includes: OnFailure",
+        ),
         ("host", json!({"hostNetwork": true}), json!({}), "restart-includes: HostNetwork"),
         ("scratch", json!({"volumes": scratch}), json!({}), "set emptyDirs: Keep"),
         ("another", json!({}), json!({"podUID": "of-another"}), "it was re-created"),

@@ -318,13 +318,18 @@ fn the_chart_gives_an_agent_no_more_of_its_node_than_its_values_say() {
         of_node(&format!("{agent},agent.keepLogs=true")),
         ["capabilities: {drop: [ALL]}", socket, "hostPath: {path: /var/log/pods, type: Directory}"]
     );
+    let cgroups = "hostPath: {path: /sys/fs/cgroup, type: Directory}";
+    assert_eq!(
+        of_node(&format!("{agent},agent.freezePods=true")),
+        ["capabilities: {drop: [ALL]}", socket, cgroups]
+    );
     assert_eq!(
         of_node(&format!("{agent},agent.clearEmptyDirs=true,agent.kubeletDir=/data/kubelet")),
         [
             "capabilities: {drop: [ALL], add: [DAC_OVERRIDE, FOWNER]}",
             "- {name: pods, mountPath: /run/kubelet/pods, mountPropagation: HostToContainer}",
             socket,
-            "hostPath: {path: /sys/fs/cgroup, type: Directory}",
+            cgroups,
             "hostPath: {path: /data/kubelet/pods, type: Directory}",
         ]
     );

@@ -1,5 +1,5 @@
 use std::convert::Infallible;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
 use http_body_util::BodyExt;

@@ -17,12 +17,13 @@
 //! Members that are replaced (Recreate, Reschedule) are evicted together, each as its budget
 //! allows. What makes a new pod waits for no group, so there is no barrier.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::held::HeldPod;
 use rekindle_types::name_stem::name_stem;
+use rekindle_types::spared_pods::RESTART_INCLUDES_ANNOTATION;
 use rekindle_types::v1alpha1::{
     CarriedOutBy, GROUP_MEMBERS_MAX, GroupRestart, GroupRestartMember, GroupRestartStage,
     MemberTurn, PodRestart, PodRestartPhase, PodRestartSpec, is_rung_of_groups,
@@ -121,8 +122,9 @@ pub(super) fn refuse_stray(
 
 /// Whether a member that is to be replaced has to wait: its group is not complete.
 pub(super) fn holds_back(view: &ClusterView, restart: &PodRestart) -> bool {
-    let Some(group) = restart.spec.member_of.as_deref() else { return false };
-    let group = view.pod_restart(&NamespacedName::new(namespace_of(restart), group));
+    let group = restart.spec.member_of.as_deref();
+    let group = group.map(|group| NamespacedName::new(namespace_of(restart), group));
+    let group = group.and_then(|name| view.pod_restart(&name));
     match restart.member_turn(group.map(Arc::as_ref)) {
         MemberTurn::Wait => true,
         MemberTurn::Stop | MemberTurn::Start => false,
@@ -163,15 +165,7 @@ fn members_of(view: &ClusterView, restart: &PodRestart) -> Result<Vec<GroupResta
     else {
         return Err("spec.selector is empty: a group must say which pods it is for".to_owned());
     };
-    let selected: Vec<&Arc<HeldPod>> = view
-        .in_namespace(ResourceKind::Pod, namespace_of(restart))
-        .filter_map(|object| match object {
-            ViewObject::Pod(pod) => Some(pod),
-            _ => None,
-        })
-        .filter(|pod| labels::matches(wanted, pod.metadata.labels.as_ref()))
-        .filter(|pod| is_of_workload(view, restart, pod))
-        .collect();
+    let selected: Vec<&HeldPod> = selected_pods(view, restart).collect();
     let shown = selector::format(wanted);
     match selected.len() {
         0 => return Err(format!("no pod has the labels {shown}")),
@@ -190,6 +184,23 @@ fn members_of(view: &ClusterView, restart: &PodRestart) -> Result<Vec<GroupResta
         return Err(format!("no pod with the labels {shown} can be restarted: {}", listed(told)));
     }
     Ok(members)
+}
+
+/// The pods that the selector of a group matches now, by name.
+pub fn selected_pods<'a>(
+    view: &'a ClusterView,
+    restart: &'a PodRestart,
+) -> impl Iterator<Item = &'a HeldPod> {
+    let wanted = restart.spec.selector.as_ref();
+    let pods = view.in_namespace(ResourceKind::Pod, namespace_of(restart));
+    let pods = pods.filter_map(|object| match object {
+        ViewObject::Pod(pod) => Some(pod.as_ref()),
+        _ => None,
+    });
+    pods.filter(move |pod| {
+        wanted.is_some_and(|wanted| labels::matches(wanted, pod.metadata.labels.as_ref()))
+            && is_of_workload(view, restart, pod)
+    })
 }
 
 /// Whether a selected pod belongs to the workload that the request names, if it names one.
@@ -492,11 +503,15 @@ impl GroupSituation<'_> {
 
     fn creation(&self, member: &GroupRestartMember, limit: TickDuration) -> WriteOperation {
         let (group, spec) = (&self.restart.metadata, &self.restart.spec);
+        // what the group names, each of its pods may be
+        let named = group.annotations.as_ref().and_then(|all| all.get(RESTART_INCLUDES_ANNOTATION));
+        let named = named.map(|words| (RESTART_INCLUDES_ANNOTATION.to_owned(), words.clone()));
         let seconds = (limit + MEMBER_GRACE).as_micros().div_ceil(1_000_000);
         WriteOperation::Create(NewObject::from(PodRestart {
             metadata: ObjectMeta {
                 name: member.request_name.clone(),
                 namespace: group.namespace.clone(),
+                annotations: named.map(|entry| BTreeMap::from([entry])),
                 owner_references: Some(vec![owners::controller_reference(
                     ResourceKind::PodRestart,
                     group,

@@ -1,7 +1,9 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use rekindle_types::v1alpha1::PodRestartPhase;
+use rekindle_cri_restart::RuntimeContainer;
+use rekindle_types::spared_pods::RESTART_INCLUDES_ANNOTATION;
+use rekindle_types::v1alpha1::{MemberTurn, PodRestartPhase};
 use serde_json::json;
 
 use crate::world::{NodeWorld, pod, request};
@@ -16,6 +18,7 @@ enum NodeEvent {
     SandboxDies,
     CallFails,
     OperatorGivesUp,
+    GroupStarts,
 }
 
 fn node_event() -> impl Strategy<Value = NodeEvent> {
@@ -28,6 +31,7 @@ fn node_event() -> impl Strategy<Value = NodeEvent> {
         1 => Just(NodeEvent::SandboxDies),
         2 => Just(NodeEvent::CallFails),
         1 => Just(NodeEvent::OperatorGivesUp),
+        1 => Just(NodeEvent::GroupStarts),
     ]
 }
 
@@ -64,6 +68,10 @@ fn happen(world: &mut NodeWorld, event: NodeEvent) {
                 status.phase = Some(PodRestartPhase::Failed);
             }
         }
+        NodeEvent::GroupStarts if world.restart.spec.member_of.is_some() => {
+            world.turn = MemberTurn::Start;
+        }
+        NodeEvent::GroupStarts => {}
         NodeEvent::CallFails => world.errors.push("broken".to_owned()),
     }
 }
@@ -79,13 +87,22 @@ proptest! {
     fn no_pod_is_restarted_twice_for_one_request_whatever_dies_between_two_steps(
         events in prop::collection::vec(node_event(), 0..60),
         (rung, clears) in prop_oneof![
-            Just(("Pod", false)), Just(("Pod", true)), Just(("Containers", false)), Just(("Container", false)),
+            2 => Just(("Pod", false)), 2 => Just(("Pod", true)),
+            1 => Just(("Containers", false)), 1 => Just(("Container", false)),
         ],
+        (is_member, is_killed) in any::<(bool, bool)>(),
     ) {
+        let (is_member, is_killed) = (is_member && rung == "Pod", is_killed && rung == "Pod");
         let mut restart = request(json!({"rung": rung}));
         restart.spec.empty_dirs = None;
+        restart.spec.member_of = is_member.then(|| "train".to_owned());
         let volumes = json!([{"name": "scratch", "emptyDir": {}}]);
-        let spec = if clears { json!({"volumes": volumes}) } else { json!({}) };
+        let mut spec = if clears { json!({"volumes": volumes}) } else { json!({}) };
+        if is_killed {
+            spec["restartPolicy"] = "OnFailure".into();
+            let annotations = restart.metadata.annotations.get_or_insert_default();
+            annotations.insert(RESTART_INCLUDES_ANNOTATION.to_owned(), "OnFailure".to_owned());
+        }
         let mut world = NodeWorld::new(restart, pod(spec));
         for event in events {
             let was_over = world.is_over();
@@ -96,6 +113,16 @@ proptest! {
             prop_assert!(!was_over || more.iter().all(thaws), "a call after the end: {more:?}");
             let began = world.restart.status.as_ref().is_some_and(|s| s.runtime.is_some());
             prop_assert!(world.calls.is_empty() || began, "a call before it was written");
+            let stopped = world.restart.status.as_ref().is_some_and(|s| s.stopped_at.is_some());
+            if stopped && world.turn == MemberTurn::Stop && !world.is_over() {
+                let runs = world.runtime.containers.iter().any(RuntimeContainer::may_run);
+                prop_assert!(!runs, "a member runs before its group starts");
+            }
+        }
+        let is_unbegun = world.phase().is_none() && world.turn == MemberTurn::Start;
+        if is_unbegun {
+            prop_assert!(world.calls.is_empty(), "its group went on without it");
+            return Ok(());
         }
         world.errors.clear();
         world.settle();
@@ -111,7 +138,8 @@ proptest! {
         prop_assert!(rung == "Pod" || sandboxes.is_empty());
         let containers: BTreeSet<&str> =
             begun.iter().flat_map(|b| &b.containers).filter_map(|c| c.container_id.as_deref()).collect();
-        prop_assert!(ended(&world, "StopContainers ").is_subset(&containers));
+        let asked = ended(&world, "StopContainers ");
+        prop_assert!(asked.is_subset(&containers) && (asked.is_empty() || !is_killed));
         prop_assert!(!world.is_frozen, "a pod is never left frozen");
         if world.phase() == Some(PodRestartPhase::Succeeded) && rung == "Pod" {
             prop_assert!(world.is_dirty != clears, "it is emptied when it was asked for");

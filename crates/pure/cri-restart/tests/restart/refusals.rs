@@ -28,7 +28,12 @@ fn each_refusal_names_the_pod_and_what_to_do() {
     };
     for (request, pod, expected) in [
         (json!({}), pod(json!({"restartPolicy": "Never"})), "restartPolicy Never"),
-        (json!({}), pod(json!({"restartPolicy": "OnFailure"})), "ask for Recreate"),
+        (json!({}), pod(json!({"restartPolicy": "OnFailure"})), "restart-includes: OnFailure"),
+        (
+            json!({"rung": "Containers"}),
+            pod(json!({"restartPolicy": "OnFailure"})),
+            "ask for rung Pod or Recreate",
+        ),
         (
             json!({}),
             pod(json!({"containers": [{"name": "app", "restartPolicy": "Never"}]})),
@@ -55,7 +60,6 @@ fn each_refusal_names_the_pod_and_what_to_do() {
             with_metadata(pod(json!({})), json!({"deletionTimestamp": "1970-01-01T00:01:41Z"})),
             "is being deleted",
         ),
-        (json!({"memberOf": "train"}), pod(json!({})), "as a group by Rekindle's own nodes only"),
         (
             json!({"rung": "Container", "containerName": "setup"}),
             pod(json!({})),
@@ -116,4 +120,18 @@ fn a_request_that_is_taken_up_too_late_is_not_begun() {
     world.agent();
     assert_eq!(world.phase(), Some(PodRestartPhase::Failed));
     assert_eq!(world.message(), "its deadline of 10s passed before it was begun");
+}
+
+#[test]
+fn a_pod_of_which_a_container_has_finished_is_not_begun() {
+    let mut world = NodeWorld::new(request(json!({})), pod(json!({"restartPolicy": "OnFailure"})));
+    let annotations = world.restart.metadata.annotations.get_or_insert_default();
+    annotations.insert(RESTART_INCLUDES_ANNOTATION.to_owned(), "OnFailure".to_owned());
+    let mut pod = serde_json::to_value(&world.pod).unwrap();
+    pod["status"]["containerStatuses"][1]["state"] = json!({"terminated": {"exitCode": 0}});
+    world.pod = serde_json::from_value(pod).unwrap();
+    world.agent();
+    let expected = "container side of pod web has finished its work: in a new sandbox it would begin again; ask for Recreate";
+    assert_eq!(world.message(), expected);
+    assert_eq!(world.phase(), Some(PodRestartPhase::Refused));
 }

@@ -3,10 +3,10 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_cri_restart::{
-    NodeCall, PodRuntime, RestartAction, RestartProgress, RestartSituation, RuntimeCall,
-    RuntimeContainer, RuntimeContainerState, RuntimeSandbox, next_action,
+    FreezeSupport, NodeCall, PodRuntime, RestartAction, RestartProgress, RestartSituation,
+    RuntimeCall, RuntimeContainer, RuntimeContainerState, RuntimeSandbox, next_action,
 };
-use rekindle_types::v1alpha1::{ContainerLastEnd, PodRestart, PodRestartPhase};
+use rekindle_types::v1alpha1::{ContainerLastEnd, MemberTurn, PodRestart, PodRestartPhase};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::{Value, json};
 
@@ -25,7 +25,9 @@ pub struct NodeWorld {
     /// The next calls fail with these.
     pub errors: Vec<String>,
     pub is_silent: bool,
-    pub can_clear: bool,
+    pub support: FreezeSupport,
+    /// What the group is about to do.
+    pub turn: MemberTurn,
     /// Whether the pod's cgroup is frozen.
     pub is_frozen: bool,
     /// Whether there is something in its emptyDir volumes from before the request.
@@ -75,7 +77,8 @@ impl NodeWorld {
             calls: Vec::new(),
             errors: Vec::new(),
             is_silent: false,
-            can_clear: true,
+            support: FreezeSupport::EmptiesVolumes,
+            turn: MemberTurn::Stop,
             is_frozen: false,
             is_dirty: true,
             made: 0,
@@ -110,7 +113,8 @@ impl NodeWorld {
             restart: &self.restart,
             pod: Some(&self.pod),
             runtime: (!self.is_silent).then_some(&self.runtime),
-            can_clear: self.can_clear,
+            support: self.support,
+            turn: self.turn,
             now: self.now,
         };
         next_action(&situation, &mut self.progress)

@@ -25,13 +25,13 @@ pub(crate) fn agent_came() -> DecisionText {
     )
 }
 
-/// The rungs that need an agent on the pod's node, which has none; empty when there are none. No
-/// agent beside a kubelet holds back the pods of a group.
+/// The rungs that need an agent on the pod's node, which has none; empty when there are none. A
+/// group needs one on the node of each pod, and is restarted beside kubelets on rung Pod alone.
 pub(crate) fn without_agent(rungs: &[Rung], scope: LadderScope) -> String {
     let names: Vec<&str> = rungs.iter().map(|rung| rung.name()).collect();
     let why = match scope {
         LadderScope::Pod => "the pod's node has no agent for",
-        LadderScope::Group => "beside a kubelet no group is restarted on",
+        LadderScope::Group => "for a group no agent here carries out",
     };
     match names.as_slice() {
         [] => String::new(),

@@ -451,6 +451,9 @@ impl Play {
             (LadderMode::Act, InPlaceSupport::NoAgent, LadderAction::Restart(plan)) => {
                 prop_assert!(!needs_agent(plan.rung), "{} has no agent", plan.rung);
             }
+            (LadderMode::Act, InPlaceSupport::WholePods, LadderAction::Restart(plan)) => {
+                prop_assert!(plan.rung != Rung::Containers, "the sandbox would stay");
+            }
             (LadderMode::Act, _, _) => {}
         }
         let noted = decision.ledger.decisions.iter().flatten().any(|d| d.is_dry_run());
@@ -576,9 +579,10 @@ proptest! {
         policy in policy(),
         steps in proptest::collection::vec(step(), 1..60),
         mode in prop_oneof![Just(LadderMode::Act), Just(LadderMode::Observe)],
+        in_place in prop_oneof![Just(InPlaceSupport::NoAgent), Just(InPlaceSupport::WholePods)],
     ) {
         let mut play = Play::new(policy, Node::WhenItPleases);
-        play.world.authority = LadderAuthority { mode, in_place: InPlaceSupport::NoAgent };
+        play.world.authority = LadderAuthority { mode, in_place };
         for step in &steps {
             play.play(step)?;
         }

@@ -114,7 +114,7 @@ fn a_request_for_a_pod_without_a_node_or_for_none_says_so() {
 }
 
 #[test]
-fn a_group_is_refused_with_what_can_be_asked_for_and_so_is_a_member_of_one() {
+fn a_group_without_agents_is_refused_with_what_can_be_asked_for_and_so_is_a_member_of_one() {
     let mut world = world_with_ladder();
     world.pod(SHOP, "web", None, json!({}));
     let labels = json!({"matchLabels": {"app": "web"}});
@@ -126,14 +126,13 @@ fn a_group_is_refused_with_what_can_be_asked_for_and_so_is_a_member_of_one() {
         world.put(typed::<PodRestart>(json!({"metadata": meta, "spec": spec})));
     }
     world.settle();
-    for request in world.requests() {
-        let status = request.status.unwrap();
-        assert_eq!(status.phase, Some(PodRestartPhase::Refused));
-        let message = status.message.unwrap();
-        assert!(
-            message.ends_with("Recreate or Reschedule, or for each pod by its name"),
-            "{message}"
-        );
+    let requests = world.requests().into_iter().map(|request| request.status.unwrap());
+    let answers: Vec<_> = requests.map(|s| (s.phase.unwrap(), s.message.unwrap())).collect();
+    for ((phase, message), expected) in answers.iter().zip([
+        "no agent that freezes pods is ready on the node of pod web: set the chart's value agent.freezePods, or ask for Recreate or Reschedule",
+        "the pod's node has no agent for rung Pod: ask for Recreate, Reschedule or Rollback",
+    ]) {
+        assert_eq!((*phase, message.as_str()), (PodRestartPhase::Refused, expected));
     }
 }
 
@@ -152,14 +151,13 @@ fn all_pods_of_a_group_are_replaced_when_one_fails_whenever_the_operator_is_kill
             world.pod(SHOP, pod, None, json!({}));
         }
         world.settle();
-        let accepted =
-            "every rung but Pod is carried out: beside kubelets no group is restarted in place";
+        let accepted = "every rung but Pod is carried out: no agent here does that for a group";
         assert_eq!(world.accepted().1, accepted);
         world.crash(SHOP, "a");
         world.killed_after = killed_after;
         world.crash_again(SHOP, "a");
         assert!(
-            world.said().contains("; beside a kubelet no group is restarted on rung Pod"),
+            world.said().contains("; for a group no agent here carries out rung Pod"),
             "{killed_after:?}: {}",
             world.said()
         );

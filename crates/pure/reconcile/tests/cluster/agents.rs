@@ -1,7 +1,9 @@
 //! Rungs in place where a node has an agent.
 
-use rekindle_reconcile::{AGENT_LABEL, AGENT_LABEL_VALUE, LadderMode};
-use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, Rung};
+use rekindle_reconcile::{
+    AGENT_LABEL, AGENT_LABEL_VALUE, FREEZES_PODS_LABEL, FREEZES_PODS_LABEL_VALUE, LadderMode,
+};
+use rekindle_types::v1alpha1::{PodRestart, PodRestartPhase, RestartLadder, Rung};
 use serde_json::{Value, json};
 
 use crate::world::{OWN, SHOP, World, typed};
@@ -12,8 +14,21 @@ fn rungs() -> Value {
 
 /// A pod with the label of agents, which is ready.
 fn agent(world: &mut World, namespace: &str, node: &str) {
-    world.pod(namespace, "agent", None, json!({"nodeName": node}));
-    world.relabel(namespace, "agent", json!({AGENT_LABEL: AGENT_LABEL_VALUE}));
+    labelled_agent(world, namespace, node, json!({AGENT_LABEL: AGENT_LABEL_VALUE}));
+}
+
+/// The same, which freezes pods.
+fn freezing_agent(world: &mut World, node: &str) {
+    let labels = json!({
+        AGENT_LABEL: AGENT_LABEL_VALUE, FREEZES_PODS_LABEL: FREEZES_PODS_LABEL_VALUE,
+    });
+    labelled_agent(world, OWN, node, labels);
+}
+
+fn labelled_agent(world: &mut World, namespace: &str, node: &str, labels: Value) {
+    let name = format!("agent-{node}");
+    world.pod(namespace, &name, None, json!({"nodeName": node}));
+    world.relabel(namespace, &name, labels);
     world.settle();
 }
 
@@ -89,7 +104,7 @@ fn an_agent_elsewhere_or_of_somebody_else_is_none() {
     }
     let mut world = World::new(LadderMode::Act);
     agent(&mut world, OWN, "n1");
-    world.end(OWN, "agent");
+    world.end(OWN, "agent-n1");
     assert_eq!(asked(&mut world), [Rung::Recreate], "it is not ready");
 }
 
@@ -108,7 +123,7 @@ fn the_operator_answers_no_request_that_an_agent_has_begun_or_can() {
             })));
         }
         world.settle();
-        world.end(OWN, "agent");
+        world.end(OWN, "agent-n1");
         world.settle();
         let phases: Vec<Option<PodRestartPhase>> = world
             .requests()
@@ -131,4 +146,97 @@ fn a_request_names_the_pods_of_the_node_that_its_ladder_names() {
     let annotations = world.requests().remove(0).metadata.annotations.unwrap_or_default();
     let named = annotations.get("rekindle.dev/restart-includes").map(String::as_str);
     assert_eq!(named, Some("HostNetwork"));
+}
+
+/// Two pods on two nodes, and a ladder that restarts them as one.
+fn group(world: &mut World, rungs: Value) {
+    world.put(typed::<RestartLadder>(json!({
+        "metadata": {"name": "web", "namespace": SHOP, "generation": 1,
+            "annotations": {"rekindle.dev/ladder-includes": "OnFailure"}},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "scope": "Group", "rungs": rungs},
+    })));
+    for (pod, node) in [("a", "n1"), ("b", "n2")] {
+        world.pod(SHOP, pod, None, json!({"nodeName": node}));
+    }
+    world.settle();
+}
+
+/// What a member's agent writes.
+fn answers(world: &mut World, pod: &str, status: Value) {
+    let asked = world.requests().into_iter().find(|request| request.spec.pod_name == pod);
+    let mut request = asked.expect("a request of the member");
+    request.status = Some(typed(status));
+    world.put(request);
+    world.settle();
+}
+
+#[test]
+fn a_group_is_restarted_in_place_where_agents_hold_all_of_it_back() {
+    let mut world = World::new(LadderMode::Act);
+    freezing_agent(&mut world, "n1");
+    freezing_agent(&mut world, "n2");
+    group(&mut world, json!([{"rung": "Container"}, {"rung": "Containers"}, {"rung": "Pod"}]));
+    let accepted = "every rung but Containers is carried out: no agent here does that for a group";
+    assert_eq!(world.accepted().1, accepted);
+    world.crash(SHOP, "a");
+    world.crash_again(SHOP, "a");
+    let said = world.said();
+    assert!(said.contains("; for a group no agent here carries out rung Containers"), "{said}");
+    let of_group = |world: &World| {
+        let group = world.requests().into_iter().find(PodRestart::is_of_group).expect("a group");
+        group.status.expect("it was taken up")
+    };
+    assert_eq!(of_group(&world).message.as_deref(), Some("stopping 2 pods"));
+    let stopped = |node: &str| json!({"phase": "Running", "nodeName": node, "stoppedAt": "2027-01-15T08:00:00Z"});
+    answers(&mut world, "a", stopped("n1"));
+    assert_eq!(of_group(&world).message.as_deref(), Some("stopping 2 pods"), "one is missing");
+    answers(&mut world, "b", stopped("n2"));
+    assert_eq!(of_group(&world).message.as_deref(), Some("2 pods stopped, starting"));
+    for (pod, node) in [("a", "n1"), ("b", "n2")] {
+        world.run(SHOP, pod);
+        answers(&mut world, pod, json!({"phase": "Succeeded", "nodeName": node}));
+    }
+    let status = of_group(&world);
+    assert_eq!(status.phase, Some(PodRestartPhase::Succeeded), "{status:?}");
+    assert_eq!(world.count("evict"), 0);
+    for request in world.requests() {
+        let annotations = request.metadata.annotations.unwrap_or_default();
+        let named = annotations.get("rekindle.dev/restart-includes").map(String::as_str);
+        assert_eq!(named, Some("OnFailure"), "as the ladder names them");
+    }
+}
+
+#[test]
+fn a_group_of_which_a_node_has_no_agent_that_freezes_pods_is_replaced() {
+    let mut world = World::new(LadderMode::Act);
+    freezing_agent(&mut world, "n1");
+    agent(&mut world, OWN, "n2");
+    group(&mut world, json!([{"rung": "Container"}, {"rung": "Pod"}, {"rung": "Recreate"}]));
+    assert_eq!(world.accepted().1, "every rung is carried out", "somewhere");
+    world.put(typed::<PodRestart>(json!({
+        "metadata": {"name": "by-hand", "namespace": SHOP},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+    })));
+    world.settle();
+    let refused = world.requests().remove(0).status.unwrap();
+    assert_eq!(refused.phase, Some(PodRestartPhase::Refused));
+    let expected = "no agent that freezes pods is ready on the node of pod b:";
+    assert!(refused.message.as_deref().unwrap().starts_with(expected), "{refused:?}");
+    world.crash(SHOP, "a");
+    world.crash_again(SHOP, "a");
+    assert_eq!(world.count("evict"), 2, "{}", world.said());
+}
+
+#[test]
+fn a_group_that_was_exhausted_for_want_of_agents_is_restarted_when_they_come() {
+    let mut world = World::new(LadderMode::Act);
+    group(&mut world, json!([{"rung": "Container"}, {"rung": "Containers"}, {"rung": "Pod"}]));
+    world.crash(SHOP, "a");
+    world.crash_again(SHOP, "a");
+    assert!(world.said().contains("no agent here carries out rungs Containers and Pod"));
+    assert_eq!(all_asked(&world), []);
+    freezing_agent(&mut world, "n1");
+    freezing_agent(&mut world, "n2");
+    world.crash_again(SHOP, "a");
+    assert!(all_asked(&world).contains(&Rung::Pod), "{}", world.said());
 }

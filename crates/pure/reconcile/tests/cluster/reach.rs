@@ -80,8 +80,7 @@ fn pods_of_the_node_have_to_be_named() {
     let mut world = World::new(LadderMode::Act);
     world.ladder(SHOP, recreates(), json!({"rekindle.dev/ladder-includes": "DaemonSet"}));
     world.settle();
-    let expected =
-        "annotation rekindle.dev/ladder-includes: \"DaemonSet\" is none of Static and HostNetwork";
+    let expected = "annotation rekindle.dev/ladder-includes: \"DaemonSet\" is none of Static, HostNetwork and OnFailure";
     assert_eq!(world.accepted(), ("Invalid".to_owned(), expected.to_owned()));
 }
 

@@ -142,9 +142,13 @@ impl PodRestart {
         { members }.find(|member| member.request_uid.as_deref() == Some(request_uid))
     }
 
-    /// What a node does with this request of a member, when `group` is the object that it names in
-    /// `spec.memberOf`. A group that is gone holds nothing.
+    /// What a node does with this request, when `group` is the object that it names in
+    /// `spec.memberOf`. One that is of no group is begun at once. A group that is gone holds
+    /// nothing.
     pub fn member_turn(&self, group: Option<&PodRestart>) -> MemberTurn {
+        if self.spec.member_of.is_none() {
+            return MemberTurn::Stop;
+        }
         let Some(group) = group else { return MemberTurn::Start };
         let status = group.status.as_ref();
         if status.and_then(|status| status.phase).is_some_and(PodRestartPhase::is_final) {
@@ -304,6 +308,8 @@ mod tests {
             assert_eq!(turn, expected, "{phase} {stage} {request:?}");
         }
         assert_eq!(member.member_turn(None), MemberTurn::Start, "the group was deleted");
+        let alone = restart(json!({"metadata": {"name": "web"}, "spec": {"podName": "web"}}));
+        assert_eq!(alone.member_turn(None), MemberTurn::Stop);
         let new = restart(json!({"metadata": {"name": "train"}, "spec": {}}));
         assert_eq!(member.member_turn(Some(&new)), MemberTurn::Wait);
     }

@@ -29,32 +29,35 @@ pub struct RuntimeRestart {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub oom_kills: Option<i64>,
-    /// Of rung Pod with `emptyDirs: Clear`, where the pod has such volumes: how far that is.
+    /// Of a pod that is frozen between its sandboxes, so that nothing starts in that time: how far
+    /// that is. So are pods whose emptyDir volumes are emptied, and members of a group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub empty_dirs: Option<EmptyDirClearing>,
+    pub freeze: Option<PodFreeze>,
 }
 
-/// How far the emptyDir volumes of a pod are emptied. Its cgroup is frozen for that time, so that
-/// no container starts on what is about to be deleted.
+/// A pod whose cgroup is frozen from before its sandbox is stopped: what the kubelet starts in it
+/// waits until it is thawed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "dev.rekindle.v1alpha1.EmptyDirClearing")]
-pub struct EmptyDirClearing {
+#[schemars(rename = "dev.rekindle.v1alpha1.PodFreeze")]
+pub struct PodFreeze {
     /// The pod's cgroup, below the root of cgroups.
     #[schemars(length(max = 1024))]
     pub cgroup: String,
     /// How far it is.
-    pub step: ClearingStep,
+    pub step: PodFreezeStep,
 }
 
 /// Written before what it names is done, so that the next agent knows what may have happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "dev.rekindle.v1alpha1.ClearingStep")]
-pub enum ClearingStep {
-    /// The cgroup may be frozen; the volumes are as they were, or emptied in part.
+#[schemars(rename = "dev.rekindle.v1alpha1.PodFreezeStep")]
+pub enum PodFreezeStep {
+    /// The cgroup may be frozen. What ran in it may still run; the volumes are as they were, or
+    /// emptied in part.
     Held,
-    /// The volumes are empty. They are not touched again; the cgroup may still be frozen.
-    Cleared,
+    /// Nothing runs, and the volumes are empty if that was asked for. They are not touched again;
+    /// the cgroup may still be frozen.
+    Stopped,
     /// The cgroup is not frozen any more.
     Released,
 }

@@ -1,7 +1,8 @@
-//! `emptyDirs: Clear` of rung Pod.
+//! Pods that are frozen between two sandboxes: `emptyDirs: Clear` of rung Pod.
 
-use rekindle_cri_restart::{NodeCall, RestartAction};
-use rekindle_types::v1alpha1::{ClearingStep, PodRestartPhase};
+use rekindle_cri_restart::{FreezeSupport, NodeCall, RestartAction};
+use rekindle_types::spared_pods::RESTART_INCLUDES_ANNOTATION;
+use rekindle_types::v1alpha1::{EmptyDirPolicy, PodFreezeStep, PodRestartPhase};
 use serde_json::{Value, json};
 
 use crate::world::{CGROUP, NodeWorld, pod, request};
@@ -18,13 +19,13 @@ fn world() -> NodeWorld {
     NodeWorld::new(request, pod(json!({"volumes": volumes()})))
 }
 
-fn step(world: &NodeWorld) -> Option<ClearingStep> {
+pub fn step(world: &NodeWorld) -> Option<PodFreezeStep> {
     let runtime = world.restart.status.as_ref()?.runtime.as_ref()?;
-    runtime.empty_dirs.as_ref().map(|clearing| clearing.step)
+    runtime.freeze.as_ref().map(|freeze| freeze.step)
 }
 
 /// The agent works until it has made the call that begins so.
-fn until_call(world: &mut NodeWorld, call: &str) {
+pub fn until_call(world: &mut NodeWorld, call: &str) {
     for _ in 0..100 {
         if world.calls.last().is_some_and(|last| last.starts_with(call)) {
             return;
@@ -39,7 +40,7 @@ fn volumes_are_emptied_between_the_sandboxes_while_the_pod_is_frozen() {
     let mut world = world();
     until_call(&mut world, "ClearEmptyDirs");
     assert!(world.is_frozen);
-    assert_eq!(step(&world), Some(ClearingStep::Held), "it is written when it is done");
+    assert_eq!(step(&world), Some(PodFreezeStep::Held), "it is written when it is done");
     world.settle();
     assert_eq!(world.phase(), Some(PodRestartPhase::Succeeded), "{}", world.message());
     let held = format!("HoldPod {CGROUP}");
@@ -48,7 +49,7 @@ fn volumes_are_emptied_between_the_sandboxes_while_the_pod_is_frozen() {
         world.calls[1..],
         [&held, "StopSandbox s1", "ClearEmptyDirs scratch fast", &released, "RemoveSandbox s1"]
     );
-    assert_eq!(step(&world), Some(ClearingStep::Released));
+    assert_eq!(step(&world), Some(PodFreezeStep::Released));
     let steps = &world.restart.status.as_ref().unwrap().steps;
     let said: Vec<&str> = steps.iter().map(|step| step.message.as_str()).collect();
     assert_eq!(said.len(), 4, "{said:?}");
@@ -59,7 +60,7 @@ fn volumes_are_emptied_between_the_sandboxes_while_the_pod_is_frozen() {
 #[test]
 fn it_is_refused_where_the_agent_cannot_and_the_message_names_what_is_missing() {
     let mut blind = world();
-    blind.can_clear = false;
+    blind.support = FreezeSupport::FreezesPods;
     let mut shared = world();
     shared.runtime.cgroup = None;
     for (mut world, expected) in [
@@ -98,7 +99,7 @@ fn what_runs_already_keeps_its_volumes() {
     world.crash();
     world.settle();
     assert_eq!(world.phase(), Some(PodRestartPhase::Failed));
-    assert!(world.message().contains("the emptyDir volumes are left as they are"));
+    assert!(world.message().contains("it is left as it is, with its volumes"));
     assert!(world.is_dirty && !world.is_frozen);
 }
 
@@ -112,7 +113,7 @@ fn a_restart_that_fails_thaws_the_pod_first() {
     let message = world.message();
     assert!(message.contains("failed to empty the emptyDir volumes: read-only"), "{message}");
     assert!(!world.is_frozen);
-    assert_eq!(step(&world), Some(ClearingStep::Released));
+    assert_eq!(step(&world), Some(PodFreezeStep::Released));
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn what_the_operator_has_ended_is_thawed_by_the_agent_that_finds_it() {
     status.message = Some("too late".to_owned());
     assert_eq!(world.agent(), RestartAction::Call(NodeCall::ReleasePod(CGROUP.to_owned())));
     world.agent();
-    assert_eq!(step(&world), Some(ClearingStep::Released));
+    assert_eq!(step(&world), Some(PodFreezeStep::Released));
     assert_eq!(world.message(), "too late");
     assert_eq!(world.agent(), RestartAction::Leave);
 }
@@ -150,9 +151,46 @@ fn a_cgroup_that_is_not_the_pods_is_never_touched() {
     let mut world = world();
     world.agent();
     let runtime = world.restart.status.as_mut().unwrap().runtime.as_mut().unwrap();
-    runtime.empty_dirs.as_mut().unwrap().cgroup = "system.slice".to_owned();
+    runtime.freeze.as_mut().unwrap().cgroup = "system.slice".to_owned();
     world.settle();
     assert_eq!(world.phase(), Some(PodRestartPhase::Failed));
     let touches = |call: &&String| call.contains("system.slice");
     assert_eq!(world.calls.iter().find(touches), None);
+}
+
+/// A pod that runs until its containers end with 0, and a request that names it.
+fn on_failure(clears: bool) -> NodeWorld {
+    let mut request = request(json!({}));
+    request.spec.empty_dirs = (!clears).then_some(EmptyDirPolicy::Keep);
+    let annotations = request.metadata.annotations.get_or_insert_default();
+    annotations.insert(RESTART_INCLUDES_ANNOTATION.to_owned(), "OnFailure".to_owned());
+    NodeWorld::new(request, pod(json!({"restartPolicy": "OnFailure", "volumes": volumes()})))
+}
+
+#[test]
+fn a_pod_that_would_count_as_finished_is_killed_while_it_is_frozen() {
+    for clears in [false, true] {
+        let mut world = on_failure(clears);
+        let held = format!("HoldPod {CGROUP}");
+        until_call(&mut world, "StopSandbox");
+        assert_eq!(world.calls, [&held, "StopSandbox s1"], "no container is asked to end");
+        let ends = world.runtime.containers.iter().map(|c| c.end.as_ref().unwrap().exit_code);
+        assert!({ ends }.all(|code| code == 137));
+        world.crash();
+        world.settle();
+        assert_eq!(world.phase(), Some(PodRestartPhase::Succeeded), "{}", world.message());
+        assert_eq!(world.is_dirty, !clears);
+        let steps = &world.restart.status.as_ref().unwrap().steps;
+        let expected = if clears {
+            "the emptyDir volumes are empty"
+        } else {
+            "everything was killed in the frozen pod"
+        };
+        assert_eq!(steps[1].message, expected);
+    }
+    let mut blind = on_failure(false);
+    blind.support = FreezeSupport::Nothing;
+    blind.agent();
+    let expected = "a pod with restartPolicy OnFailure is killed frozen, and the agent does not see cgroups: set the chart's value agent.freezePods";
+    assert_eq!(blind.message(), expected);
 }
