@@ -4,7 +4,9 @@
 
 mod acting;
 mod agents;
+mod nodes;
 mod observing;
 mod reach;
 mod report;
+mod whole_cluster;
 mod world;
