@@ -16,7 +16,7 @@ use crate::args::{AgentArgs, MetricsAddress};
 use crate::background::{event_loop, init_log};
 use crate::engine::EndSignals;
 use crate::monitoring::{self, Monitored};
-use crate::{client, output};
+use crate::{client, footprint, output};
 
 /// Carries the command out: until a signal ends it. The next agent goes on with what was begun.
 pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
@@ -55,6 +55,7 @@ pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
             restarts_max: usize::from(args.max_restarts),
             figures,
         };
+        footprint::shrink_after_start();
         let stop = async move {
             signals.next().await;
         };

@@ -20,7 +20,7 @@ use crate::background::{event_loop, init_log};
 use crate::cluster_guard::ClusterGuard;
 use crate::engine::EndSignals;
 use crate::monitoring::{self, Monitored};
-use crate::{client, exhausted_webhook, output};
+use crate::{client, exhausted_webhook, footprint, output};
 
 /// The Lease that the operator which decides holds, in the operator's namespace.
 const LEASE: &str = "rekindle-operator";
@@ -79,6 +79,7 @@ pub fn run(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
             };
             tokio::spawn(monitoring::listen(addresses, Arc::new(figures)).await?);
         }
+        footprint::shrink_after_start();
         run_where_free(guard, signals, parts, candidacy, elected).await;
         Ok(ExitCode::SUCCESS)
     })
