@@ -533,14 +533,14 @@ fn with_warning(
     outcome: Result<RequestOutcome, ApiError>,
     warning: &str,
 ) -> Result<RequestOutcome, ApiError> {
-    let warnings = vec![warning.to_owned()];
+    let warning = warning.to_owned();
     match outcome {
-        Ok(RequestOutcome::Answer(answer)) => Ok(answer.with_warnings(warnings).into()),
+        Ok(RequestOutcome::Answer(answer)) => Ok(answer.with_first_warning(warning).into()),
         Ok(RequestOutcome::List(list)) => {
-            Ok(RequestOutcome::List(Box::new(list.with_warnings(warnings))))
+            Ok(RequestOutcome::List(Box::new(list.with_first_warning(warning))))
         }
         Ok(RequestOutcome::Write(write)) => {
-            Ok(RequestOutcome::Write(write.then(move |answer| answer.with_warnings(warnings))))
+            Ok(RequestOutcome::Write(write.then(move |answer| answer.with_first_warning(warning))))
         }
         // these have no warnings
         Ok(
@@ -555,7 +555,7 @@ fn with_warning(
             | RequestOutcome::Webhooks(_)
             | RequestOutcome::Backup),
         ) => Ok(other),
-        Err(error) => Err(error.with_warnings(warnings)),
+        Err(error) => Err(error.with_first_warning(warning)),
     }
 }
 

@@ -117,6 +117,11 @@ impl ListAnswer {
         Self { head: self.head.with_warnings(warnings), ..self }
     }
 
+    /// The same, with a warning before all others.
+    pub(crate) fn with_first_warning(self, warning: String) -> Self {
+        Self { head: self.head.with_first_warning(warning), ..self }
+    }
+
     /// The answer without its body, and that.
     pub fn into_parts(self) -> (ApiAnswer, ListPieces) {
         (self.head, self.pieces)
@@ -178,6 +183,13 @@ impl ApiAnswer {
             Ok(body) => Self { content_type: protobuf::MEDIA_TYPE, body: body.into(), ..self },
             Err(_) => self,
         }
+    }
+
+    /// The same, with a warning before all others.
+    pub fn with_first_warning(mut self, warning: String) -> Self {
+        self.warnings.retain(|known| *known != warning);
+        self.warnings.insert(0, warning);
+        self
     }
 
     /// The same, with warnings.

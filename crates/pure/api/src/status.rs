@@ -121,6 +121,13 @@ impl ApiError {
         self
     }
 
+    /// The same, with a warning before all others.
+    #[must_use]
+    pub fn with_first_warning(mut self, warning: String) -> Self {
+        self.1.insert(0, warning);
+        self
+    }
+
     /// What goes into Warning headers.
     pub fn warnings(&self) -> &[String] {
         &self.1
@@ -176,6 +183,7 @@ impl ApiError {
 
     /// 403: an object may not be touched that way.
     pub fn forbidden(entry: &KindEntry, name: &str, why: &str) -> Self {
+        let name = named(name);
         let message = format!("{} {name:?} is forbidden: {why}", entry.resource());
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(entry, name)
     }
@@ -187,6 +195,7 @@ impl ApiError {
         (code, reason): (StatusCode, &str),
         why: &str,
     ) -> Self {
+        let name = named(name);
         let message = format!("{} {name:?} is forbidden: {why}", entry.resource());
         let cause = FieldCause { message: why.to_owned(), ..FieldCause::default() };
         Self::new(code, reason, message).about(entry, name).with_cause(cause)
@@ -627,4 +636,8 @@ impl From<rekindle_store::StoreError> for ApiError {
             | StoreError::Locked { .. } => Self::internal(&error),
         }
     }
+}
+/// What admission calls an object in its errors: one that has no name has this one, as upstream.
+fn named(name: &str) -> &str {
+    if name.is_empty() { "Unknown" } else { name }
 }

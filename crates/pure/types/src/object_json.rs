@@ -126,17 +126,23 @@ macro_rules! object_json_with_nulls {
 /// Where upstream always prints a field: the path of the objects, a list or one, and the name.
 type NullField = (&'static str, &'static str);
 
-/// The tree with the fields that it lacks as null. None when it lacks none.
+/// The tree with the fields that it lacks as null: so upstream prints a stored list that is empty.
+/// None when it lacks none.
 fn with_null_fields(tree: &Value, fields: &[NullField]) -> Option<Value> {
-    let lacks = |value: &Value, name: &str| value.is_object() && value.get(name).is_none();
+    let is_lacking = |field: Option<&Value>| match field {
+        None => true,
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(_) => false,
+    };
+    let lacks = |value: &Value, name: &str| value.is_object() && is_lacking(value.get(name));
     let mut changed: Option<Value> = None;
     for (path, name) in fields {
-        let is_lacking = match tree.pointer(path) {
+        let one_lacks = match tree.pointer(path) {
             Some(Value::Array(items)) => items.iter().any(|item| lacks(item, name)),
             Some(one) => lacks(one, name),
             None => false,
         };
-        if !is_lacking {
+        if !one_lacks {
             continue;
         }
         let within = changed.get_or_insert_with(|| tree.clone()).pointer_mut(path);
@@ -146,7 +152,9 @@ fn with_null_fields(tree: &Value, fields: &[NullField]) -> Option<Value> {
             None => &mut [],
         };
         for object in objects.iter_mut().filter_map(Value::as_object_mut) {
-            object.entry(*name).or_insert(Value::Null);
+            if is_lacking(object.get(*name)) {
+                object.insert((*name).to_owned(), Value::Null);
+            }
         }
     }
     changed
@@ -326,6 +334,8 @@ fn checked(text: &[u8]) -> Result<&str, Error> {
 }
 
 object_json_with_nulls!(
+    CSINode: [("/spec", "drivers"), ("/spec/drivers", "topologyKeys")],
+    LimitRange: [("/spec", "limits")],
     DaemonSet: [(CONDITIONS, "lastTransitionTime")],
     Deployment: [(CONDITIONS, "lastTransitionTime"), (CONDITIONS, "lastUpdateTime")],
     FlowSchema: [(CONDITIONS, "lastTransitionTime")],
@@ -362,11 +372,9 @@ object_json!(
     HorizontalPodAutoscalerV1,
     IPAddress,
     CSIDriver,
-    CSINode,
     CSIStorageCapacity,
     Ingress,
     IngressClass,
-    LimitRange,
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,
     MutatingWebhookConfiguration,

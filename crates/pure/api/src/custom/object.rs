@@ -173,7 +173,7 @@ impl AnyObject for CustomObject {
         Vec::new()
     }
 
-    fn validate_new(&self) -> Vec<FieldError> {
+    fn validate_created(&self) -> Vec<FieldError> {
         self.version.schema.validate(&self.to_value(), None)
     }
 

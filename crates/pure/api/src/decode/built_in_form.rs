@@ -40,7 +40,8 @@ fn settled_message(message: &str, value: &Value) -> Result<Option<Value>, String
     for (name, value) in fields {
         let Some(field) = known.get(name.as_str()) else { continue };
         if is_empty_selector_of_workload(message, field, value) {
-            let given = json!({"matchLabels": {}});
+            let mut given = value.clone();
+            given["matchLabels"] = json!({});
             changed.get_or_insert_with(|| fields.clone()).insert(name.clone(), given);
             continue;
         }
@@ -60,9 +61,15 @@ fn settled_message(message: &str, value: &Value) -> Result<Option<Value>, String
 /// A selector of everything, which workloads refuse. It gets an empty map: so validation can tell
 /// it from one that is missing, and nothing else ever sees it.
 fn is_empty_selector_of_workload(message: &str, field: &MessageField, value: &Value) -> bool {
+    let is_empty = |part: Option<&Value>, empty: &Value| {
+        part.is_none_or(|part| part.is_null() || part == empty)
+    };
     message.starts_with("apps.v1.")
         && field.type_ == "meta.v1.LabelSelector"
-        && value.as_object().is_some_and(Map::is_empty)
+        && value.as_object().is_some_and(|parts| {
+            is_empty(parts.get("matchLabels"), &json!({}))
+                && is_empty(parts.get("matchExpressions"), &json!([]))
+        })
 }
 
 /// What becomes of a field.
@@ -131,12 +138,17 @@ fn zero_of(type_: &str) -> Option<Value> {
 
 fn settled_value(type_: &str, value: &Value) -> Result<Option<Value>, String> {
     match (type_, value) {
-        ("Quantity", Value::String(text)) => match text.parse::<Quantity>() {
+        ("Quantity", Value::String(text)) => match text.trim().parse::<Quantity>() {
+            Ok(_) if text.trim().len() < text.len() => Ok(Some(text.trim().into())),
             Ok(_) => Ok(None),
             Err(error) => Err(error.to_string()),
         },
         ("Quantity", Value::Bool(_) | Value::Array(_) | Value::Object(_)) => {
             Err(format!("json: cannot unmarshal {} into a quantity", json_type(value)))
+        }
+        // lines in base64 are no mistake in Go
+        ("bytes", Value::String(text)) if text.contains(['\n', '\r']) => {
+            Ok(Some(text.replace(['\n', '\r'], "").into()))
         }
         ("MicroTime", Value::String(text)) => check_micro_time(text).map(|()| None),
         (message, value) if message.contains('.') => settled_message(message, value),
@@ -196,6 +208,7 @@ mod tests {
             pod(&json!({"spec": {"containers": [{"resources": {"limits": {"cpu": amount}}}]}}))
         };
         assert!(limits(json!("1.5Gi")).is_ok());
+        assert_eq!(limits(json!(" 1Gi\n")), limits(json!("1Gi")));
         assert!(limits(json!("one")).unwrap_err().starts_with("quantities must match"));
         assert!(limits(json!([])).is_err());
         let lease = |time: &str| {
@@ -203,6 +216,29 @@ mod tests {
         };
         assert!(lease("2026-11-28T00:00:00.000001Z").is_ok());
         assert!(lease("2026-11-28T00:00:00Z").unwrap_err().contains("cannot parse \"Z\""));
+    }
+
+    #[test]
+    fn bytes_may_be_written_in_lines() {
+        let secret = |text: &str| settled_message("core.v1.Secret", &json!({"data": {"k": text}}));
+        assert_eq!(secret("YWJj\r\nZGVm\n"), Ok(Some(json!({"data": {"k": "YWJjZGVm"}}))));
+        assert_eq!(secret("YWJjZGVm"), Ok(None));
+    }
+
+    #[test]
+    fn an_empty_selector_of_a_workload_is_kept_apart_from_none() {
+        let selector = |given: Value| {
+            let body = json!({"spec": {"selector": given}});
+            let settled = settled_message("apps.v1.Deployment", &body).unwrap().unwrap_or(body);
+            settled["spec"]["selector"].clone()
+        };
+        for empty in [json!({}), json!({"matchLabels": {}}), json!({"matchLabels": null})] {
+            assert_eq!(selector(empty), json!({"matchLabels": {}}));
+        }
+        let unknown = json!({"a": 1, "matchExpressions": []});
+        assert_eq!(selector(unknown), json!({"a": 1, "matchLabels": {}, "matchExpressions": []}));
+        let wrong = json!({"matchLabels": []});
+        assert_eq!(selector(wrong.clone()), wrong);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! wrong.
 
 mod built_in_form;
+mod strict_errors;
 mod tracked;
 pub mod type_error;
 mod unstored;
@@ -13,6 +14,7 @@ use crate::status::ApiError;
 
 use crate::protobuf::{self, ProtobufError};
 
+pub use strict_errors::StrictErrors;
 use tracked::BodyReadError;
 pub use tracked::{DEPTH_MAX, VALUES_MAX};
 pub(crate) use unstored::{UnstoredBody, UnstoredKind, unstored};
@@ -160,12 +162,16 @@ pub struct DecodedObject {
     pub warnings: Vec<String>,
 }
 
-/// Makes an object of `entry`'s kind from a body.
+/// Reads an object of `entry`'s kind from the body of a request.
+///
+/// # Errors
+/// 400, 413, 415 and 422, in upstream's words.
 pub fn object(
     entry: &KindEntry,
-    mut body: Body,
+    (format, document): (BodyFormat, &[u8]),
     validation: FieldValidation,
 ) -> Result<DecodedObject, ApiError> {
+    let mut body = read(format, document)?;
     check_type(entry, &mut body.value)?;
     let cannot = |why: String| {
         let (kind, version) = (&entry.kind, &entry.version);
@@ -175,13 +181,18 @@ pub fn object(
     };
     let (object, strict_errors) =
         object_and_strict_errors(entry, &body).map_err(|why| why.into_error(cannot))?;
+    let strict_errors = match validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Strict | FieldValidation::Warn => {
+            strict_errors.texts_of_document(format, document)
+        }
+    };
     match validation {
         FieldValidation::Strict if !strict_errors.is_empty() => {
             Err(cannot(format!("strict decoding error: {}", strict_errors.join(", "))))
         }
-        FieldValidation::Warn => Ok(DecodedObject { object, warnings: strict_errors }),
-        FieldValidation::Strict | FieldValidation::Ignore => {
-            Ok(DecodedObject { object, warnings: Vec::new() })
+        FieldValidation::Strict | FieldValidation::Warn | FieldValidation::Ignore => {
+            Ok(DecodedObject { object, warnings: strict_errors })
         }
     }
 }
@@ -220,7 +231,7 @@ impl UnreadableBody {
 pub fn object_and_strict_errors(
     entry: &KindEntry,
     body: &Body,
-) -> Result<(Box<dyn AnyObject>, Vec<String>), UnreadableBody> {
+) -> Result<(Box<dyn AnyObject>, StrictErrors), UnreadableBody> {
     let value = built_in_form::settled(entry, &body.value).map_err(UnreadableBody::Type)?;
     let decoded = match entry.codec.decode(&value) {
         Ok(decoded) => decoded,
@@ -234,9 +245,9 @@ pub fn object_and_strict_errors(
             }
         }
     };
-    let unknown = decoded.unknown_fields.iter().map(|path| format!("unknown field {path:?}"));
-    let duplicate = body.duplicate_fields.iter().map(|path| format!("duplicate field {path:?}"));
-    Ok((decoded.object, duplicate.chain(unknown).collect()))
+    let strict_errors =
+        StrictErrors { unknown: decoded.unknown_fields, duplicate: body.duplicate_fields.clone() };
+    Ok((decoded.object, strict_errors))
 }
 
 /// `apiVersion` and `kind` may be left out, but not differ from what the path says.

@@ -133,7 +133,7 @@ impl ReadState {
 }
 
 /// As much of the end of a path as is told.
-fn end_of(path: &str) -> &str {
+pub(super) fn end_of(path: &str) -> &str {
     let begin = path.len().saturating_sub(PATH_BYTES_MAX);
     &path[path.ceil_char_boundary(begin)..]
 }

@@ -3,7 +3,7 @@
 use rekindle_types::ObjectJson;
 use serde_json::{Map, Value};
 
-use super::{FieldValidation, body_format, read, type_error};
+use super::{FieldValidation, StrictErrors, body_format, read, type_error};
 use crate::call::ApiCall;
 use crate::status::ApiError;
 
@@ -37,9 +37,8 @@ pub(crate) fn unstored<T: ObjectJson>(
     wanted.check(&mut body.value)?;
     let (object, unknown) = T::from_value_strictly(&body.value)
         .map_err(|error| wanted.unreadable(wanted.kind, &type_error::text(&error)))?;
-    let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
-    let duplicate = body.duplicate_fields.iter().map(|path| format!("duplicate field {path:?}"));
-    let strict_errors: Vec<String> = unknown.chain(duplicate).collect();
+    let strict_errors = StrictErrors { unknown, duplicate: body.duplicate_fields }
+        .texts_of_document(format, &call.request.body);
     match call.options.field_validation {
         FieldValidation::Strict if !strict_errors.is_empty() => {
             let why = format!("strict decoding error: {}", strict_errors.join(", "));

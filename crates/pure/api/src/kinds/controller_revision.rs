@@ -4,6 +4,7 @@
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
+use serde_json::Value;
 
 use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
@@ -25,14 +26,25 @@ impl ApiKind for ControllerRevision {
         AGE,
     ];
 
+    /// Upstream always prints the revision.
+    fn set_defaults(&mut self) {
+        self.revision.get_or_insert(0);
+    }
+
+    fn validate_new(&self) -> Vec<FieldError> {
+        let why = match &self.data.0 {
+            Value::Object(_) => return Vec::new(),
+            Value::Null => "data is mandatory",
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                "data must be a valid JSON object"
+            }
+        };
+        vec![FieldError::required("data", why)]
+    }
+
     fn validate(&self) -> Vec<FieldError> {
         let revision = self.revision.unwrap_or(0);
-        let mut errors: Vec<FieldError> =
-            numbers::non_negative(revision, &Path::new("revision")).into_iter().collect();
-        if self.data.0.is_null() {
-            errors.push(FieldError::required("data", "data is mandatory"));
-        }
-        errors
+        numbers::non_negative(revision, &Path::new("revision")).into_iter().collect()
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {

@@ -12,8 +12,8 @@ use super::status_counts::{self, PartialCount};
 use super::template;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
-    TableColumn,
+    ApiKind, MetadataChecks, POD_NAMES, RequestContext, ResourceNames, ResourceScope, Subresource,
+    TableCell, TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
@@ -26,6 +26,7 @@ impl ApiKind for Deployment {
         categories: &["all"],
         scope: ResourceScope::Namespaced,
     };
+    const NAME_IS_IN: Option<&'static str> = Some(POD_NAMES);
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Scale, Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;

@@ -12,7 +12,7 @@ use crate::registry::resource::{
     ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
 };
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::{ListKeys, Path, invalid_each, items, names, ports, text};
+use crate::validation::{ListKeys, Path, addresses, invalid_each, items, names, ports, text};
 
 /// What `kubectl get` shows of a list before it counts the rest.
 pub(super) const SHOWN_MAX: usize = 3;
@@ -70,6 +70,12 @@ impl ApiKind for EndpointSlice {
     fn nulls(&self) -> Vec<&'static str> {
         let lists = [("endpoints", self.endpoints.is_none()), ("ports", self.ports.is_none())];
         lists.into_iter().filter(|(_, is_absent)| *is_absent).map(|(name, _)| name).collect()
+    }
+
+    fn warnings_of_new(&self) -> Vec<String> {
+        let is_deprecated = self.address_type == "FQDN";
+        let warning = || "spec.addressType: FQDN endpoints are deprecated".to_owned();
+        is_deprecated.then(warning).into_iter().collect()
     }
 
     fn validate(&self) -> Vec<FieldError> {
@@ -205,21 +211,20 @@ fn hint_errors(endpoint: &Endpoint, field: &Path) -> Vec<FieldError> {
 
 /// What is wrong with the IP address of an endpoint.
 pub(super) fn ip_errors(address: &str, field: &Path) -> Vec<FieldError> {
-    if address.parse::<IpAddr>().is_ok() {
-        return special_address(address, field).into_iter().collect();
-    }
+    let mut errors: Vec<FieldError> =
+        addresses::address_error(address, field).into_iter().collect();
     // upstream asks a second time, for special addresses
-    let details = [
-        "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
-        "must be a valid IP address",
-    ];
-    details.into_iter().map(|detail| FieldError::invalid(field, address, detail)).collect()
+    match addresses::readable_address(address) {
+        Some(_) => errors.extend(special_address(address, field)),
+        None => errors.push(FieldError::invalid(field, address, "must be a valid IP address")),
+    }
+    errors
 }
 
 /// Addresses that mean the node itself, or nobody in particular: behind a Service they would lead
 /// clients where no pod is.
 pub(super) fn special_address(address: &str, field: &Path) -> Option<FieldError> {
-    let ip: IpAddr = address.parse().ok()?;
+    let ip = addresses::readable_address(address)?;
     let is_link_local = match ip {
         IpAddr::V4(ip) => ip.is_link_local(),
         IpAddr::V6(ip) => ip.is_unicast_link_local(),

@@ -30,7 +30,7 @@ impl ApiKind for Event {
     };
     const CREATES_ON_UPDATE: bool = true;
     const FINALIZERS: FinalizerRule = FinalizerRule::Any;
-    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfObject;
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfMachinery;
     const COLUMNS: &'static [TableColumn] = &[
         column(
             "Last Seen",

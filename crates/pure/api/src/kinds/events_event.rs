@@ -8,7 +8,9 @@ use k8s_openapi::api::events::v1::{Event as EventsEvent, EventSeries};
 use super::event::REPORTER;
 use crate::registry::KindView;
 use crate::registry::field_error::{FieldError, FieldProblem};
-use crate::validation::{object_meta, text};
+use crate::registry::resource::ApiKind;
+use crate::validation::object_meta::{self, MetadataRules};
+use crate::validation::{Path, text};
 
 const TYPES: [&str; 2] = ["Normal", "Warning"];
 const SERIES_COUNT_MIN: i32 = 2;
@@ -79,7 +81,14 @@ impl KindView for EventsEvent {
     }
 
     fn validate_new(stored: &Event) -> Vec<FieldError> {
-        let mut errors = Vec::from_iter(series_error(stored));
+        let rules = MetadataRules {
+            name: Event::NAME_RULE,
+            scope: Event::NAMES.scope,
+            finalizers: Event::FINALIZERS,
+            checks: Event::METADATA_CHECKS,
+        };
+        let mut errors = object_meta::check(&stored.metadata, &rules, &Path::new("metadata"));
+        errors.extend(series_error(stored));
         if stored.event_time.is_none() {
             errors.push(FieldError::required("eventTime", ""));
         }

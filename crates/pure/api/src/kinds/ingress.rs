@@ -256,7 +256,7 @@ fn backend_errors(backend: &IngressBackend, field: &Path) -> Vec<FieldError> {
             if service.name.is_empty() {
                 errors.push(FieldError::required(field.child("name"), ""));
             } else {
-                let messages = names::dns_1035_label(&service.name);
+                let messages = names::dns_label(&service.name);
                 errors.extend(invalid_each(&field.child("name"), &service.name, messages));
             }
             let port = service.port.clone().unwrap_or_default();

@@ -23,6 +23,11 @@ impl ApiKind for Lease {
     const COLUMNS: &'static [TableColumn] =
         &[NAME, column("Holder", "string", "The identity of the holder of a current lease."), AGE];
 
+    /// Upstream always prints the spec.
+    fn set_defaults(&mut self) {
+        self.spec.get_or_insert_default();
+    }
+
     fn validate(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let Some(spec) = &self.spec else { return errors };

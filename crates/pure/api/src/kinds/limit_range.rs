@@ -36,7 +36,7 @@ impl ApiKind for LimitRange {
     const COLUMNS: &'static [TableColumn] = &[NAME, CREATED_AT];
 
     fn set_defaults(&mut self) {
-        for limit in self.spec.iter_mut().flat_map(|spec| &mut spec.limits) {
+        for limit in &mut self.spec.get_or_insert_default().limits {
             for list in [
                 &mut limit.max,
                 &mut limit.min,
@@ -50,6 +50,13 @@ impl ApiKind for LimitRange {
             if limit.type_ == CONTAINER {
                 fill_container_defaults(limit);
             }
+        }
+    }
+
+    /// One without a name is called by its UID, as upstream.
+    fn prepare_named(&mut self) {
+        if text(self.metadata.name.as_ref()).is_empty() {
+            self.metadata.name.clone_from(&self.metadata.uid);
         }
     }
 

@@ -35,7 +35,11 @@ impl ApiKind for Namespace {
     const SELECTABLE_FIELDS: &'static [&'static str] = &["name", "status.phase"];
 
     fn set_defaults(&mut self) {
-        if let Some(name) = self.metadata.name.clone().filter(|name| !name.is_empty()) {
+        let is_generated = !text(self.metadata.generate_name.as_ref()).is_empty();
+        // upstream gives one whose name it made the label only after the name was found right
+        let has_label =
+            |name: &str| !name.is_empty() && (!is_generated || names::dns_label(name).is_empty());
+        if let Some(name) = self.metadata.name.clone().filter(|name| has_label(name)) {
             self.metadata.labels.get_or_insert_default().insert(NAME_LABEL.to_owned(), name);
         }
         defaults::text(&mut self.status.get_or_insert_default().phase, "Active");

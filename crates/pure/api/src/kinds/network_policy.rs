@@ -10,13 +10,12 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::Tick;
 
 use super::preparation;
-use super::service::is_range;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, ResourceNames, ResourceScope, TableCell, TableColumn,
 };
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::{Path, items, ports, selector, text};
+use crate::validation::{Path, addresses, items, ports, selector, text};
 
 const INGRESS: &str = "Ingress";
 const EGRESS: &str = "Egress";
@@ -169,19 +168,18 @@ fn peer_errors(peer: &NetworkPolicyPeer, field: &Path) -> Vec<FieldError> {
 }
 
 fn block_errors(block: &IPBlock, field: &Path) -> Vec<FieldError> {
-    const UNREADABLE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
     let cidr_field = field.child("cidr");
     if block.cidr.is_empty() {
         return vec![FieldError::required(cidr_field, "")];
     }
-    if !is_range(&block.cidr) {
-        return vec![FieldError::invalid(cidr_field, &block.cidr, UNREADABLE)];
+    if let Some(error) = addresses::range_error(&block.cidr, &cidr_field) {
+        return vec![error];
     }
     let mut errors = Vec::new();
     for (index, except) in items(block.except.as_ref()).iter().enumerate() {
         let field = field.child("except").index(index);
-        if !is_range(except) {
-            errors.push(FieldError::invalid(field, except, UNREADABLE));
+        if let Some(error) = addresses::range_error(except, &field) {
+            errors.push(error);
         } else if !is_strict_subset(except, &block.cidr) {
             errors.push(FieldError::invalid(field, except, "must be a strict subset of `cidr`"));
         }

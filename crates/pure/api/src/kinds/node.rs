@@ -11,7 +11,9 @@ use crate::registry::resource::{
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, list_or_none, wide};
-use crate::validation::{ListKeys, Path, invalid_each, items, names, quantities, text};
+use crate::validation::{
+    ListKeys, MISTAKES_MAX, Path, addresses, invalid_each, items, names, quantities, text,
+};
 
 const EFFECTS: [&str; 3] = [taints::NO_SCHEDULE, taints::PREFER_NO_SCHEDULE, taints::NO_EXECUTE];
 const ROLE_LABEL_PREFIX: &str = "node-role.kubernetes.io/";
@@ -43,6 +45,12 @@ impl ApiKind for Node {
     const SELECTABLE_FIELDS: &'static [&'static str] = &["spec.unschedulable"];
 
     fn set_defaults(&mut self) {
+        // upstream always prints the spec and the parts of the status that are no pointers
+        self.spec.get_or_insert_default();
+        let status = self.status.get_or_insert_default();
+        status.node_info.get_or_insert_default();
+        let endpoints = status.daemon_endpoints.get_or_insert_default();
+        endpoints.kubelet_endpoint.get_or_insert_default();
         if let Some(spec) = &mut self.spec {
             defaults::drop_false(&mut spec.unschedulable);
             defaults::drop_empty_list(&mut spec.taints);
@@ -89,6 +97,12 @@ impl ApiKind for Node {
                 errors.extend(quantities::check_non_negative(amount, &field).err());
             }
         }
+        let ranges = items(spec.and_then(|spec| spec.pod_cidrs.as_ref()));
+        let field = Path::new("spec").child("podCIDRs");
+        let each = ranges.iter().enumerate().take(MISTAKES_MAX);
+        errors
+            .extend(each.filter_map(|(at, range)| addresses::range_error(range, &field.index(at))));
+        errors.extend(addresses::family_error(ranges, &field));
         errors
     }
 

@@ -67,7 +67,7 @@ impl ApiKind for PriorityClass {
         self.value.get_or_insert(0);
         defaults::drop_false(&mut self.global_default);
         defaults::drop_empty_text(&mut self.description);
-        defaults::text(&mut self.preemption_policy, PREEMPTION_POLICY);
+        self.preemption_policy.get_or_insert_with(|| PREEMPTION_POLICY.to_owned());
     }
 
     fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
@@ -95,12 +95,17 @@ impl ApiKind for PriorityClass {
                 format!("maximum allowed value of a user defined priority is {USER_VALUE_MAX}"),
             ));
         }
+        errors
+    }
+
+    fn validate_new(&self) -> Vec<FieldError> {
         let policies = [PREEMPTION_POLICY, "Never"];
         let policy = self.preemption_policy.as_deref().filter(|policy| !policies.contains(policy));
-        errors.extend(policy.map(|policy| {
-            FieldError::not_supported(Path::new("preemptionPolicy"), policy, &policies)
-        }));
-        errors
+        let error = policy.map(|policy| match policy {
+            "" => FieldError::required("preemptionPolicy", ""),
+            other => FieldError::not_supported("preemptionPolicy", other, &policies),
+        });
+        error.into_iter().collect()
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {

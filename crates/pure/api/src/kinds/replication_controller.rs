@@ -11,8 +11,8 @@ use super::template::{self, PodMaker};
 use super::{preparation, replica_set};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
-    TableColumn,
+    ApiKind, MetadataChecks, POD_NAMES, RequestContext, ResourceNames, ResourceScope, Subresource,
+    TableCell, TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
@@ -25,6 +25,7 @@ impl ApiKind for ReplicationController {
         categories: &["all"],
         scope: ResourceScope::Namespaced,
     };
+    const NAME_IS_IN: Option<&'static str> = Some(POD_NAMES);
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Scale, Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;

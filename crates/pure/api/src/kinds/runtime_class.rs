@@ -1,17 +1,21 @@
 //! RuntimeClass (node.k8s.io/v1): a way to run pods. The embedded runtime is the only one; see
 //! `admission/runtime_classes` for what pods take over from a class.
 
+use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::api::node::v1::RuntimeClass;
 use rekindle_types::Tick;
+use serde_json::json;
 
 use super::defaults;
 use super::pod::validate::tolerations;
-use crate::registry::field_error::FieldError;
+use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::object_meta::FinalizerRule;
 use crate::validation::resource_names;
-use crate::validation::{Path, invalid_each, items, labels, names, quantities, text};
+use crate::validation::{
+    ListKeys, MISTAKES_MAX, Path, invalid_each, items, labels, names, quantities, text,
+};
 
 /// The handler of the embedded runtime.
 pub(crate) const HANDLER: &str = "rekindle";
@@ -63,7 +67,9 @@ impl ApiKind for RuntimeClass {
             let selector = scheduling.node_selector.as_ref();
             errors.extend(labels::labels(selector, &field.child("nodeSelector")));
             let list = items(scheduling.tolerations.as_ref());
-            errors.extend(tolerations(list, &field.child("tolerations")));
+            let field = field.child("tolerations");
+            errors.extend(tolerations(list, &field));
+            errors.extend(repeated_tolerations(list, &field));
         }
         errors
     }
@@ -92,4 +98,30 @@ impl ApiKind for RuntimeClass {
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
         ]
     }
+}
+
+/// Each toleration that says the same as one before it, as upstream shows it.
+fn repeated_tolerations(tolerations: &[Toleration], field: &Path) -> Vec<FieldError> {
+    let mut known = ListKeys::new();
+    let mut errors = Vec::new();
+    for (index, toleration) in tolerations.iter().enumerate() {
+        let [key, operator, value, effect] =
+            [&toleration.key, &toleration.operator, &toleration.value, &toleration.effect]
+                .map(|part| text(part.as_ref()));
+        if known.add((key, operator, value, effect)).is_some() && errors.len() < MISTAKES_MAX {
+            let [key, operator, value, effect] =
+                [key, operator, value, effect].map(|part| json!(part).to_string());
+            let seconds = json!(toleration.toleration_seconds);
+            let shown = format!(
+                "{{\"Key\":{key},\"Operator\":{operator},\"Value\":{value},\"Effect\":{effect},\
+                 \"TolerationSeconds\":{seconds}}}"
+            );
+            errors.push(FieldError {
+                field: field.index(index).into(),
+                problem: FieldProblem::Duplicate(shown),
+                detail: String::new(),
+            });
+        }
+    }
+    errors
 }

@@ -75,7 +75,7 @@ impl ApiKind for ServiceCIDR {
             ranges.len() > 1 && family_of_range(&ranges[0]) == family_of_range(&ranges[1]);
         if errors.is_empty() && is_one_family {
             let detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/96";
-            return vec![FieldError::invalid(field, ranges, detail)];
+            return vec![FieldError::invalid_json(field, &ranges, detail)];
         }
         errors
     }
@@ -85,7 +85,7 @@ impl ApiKind for ServiceCIDR {
             return Vec::new();
         }
         let field = Path::new("spec").child("cidrs");
-        vec![FieldError::invalid(field, ranges(self.spec.as_ref()), "field is immutable")]
+        vec![FieldError::invalid_json(field, &ranges(self.spec.as_ref()), "field is immutable")]
     }
 
     fn row(&self, now: Tick) -> Vec<TableCell> {

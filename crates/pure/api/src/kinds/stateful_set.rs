@@ -55,6 +55,8 @@ impl ApiKind for StatefulSet {
         spec.replicas.get_or_insert(1);
         spec.revision_history_limit.get_or_insert(10);
         defaults::text(&mut spec.pod_management_policy, "OrderedReady");
+        // upstream always prints it
+        spec.service_name.get_or_insert_default();
         let strategy = spec.update_strategy.get_or_insert_default();
         defaults::text(&mut strategy.type_, "RollingUpdate");
         if strategy.type_.as_deref() == Some("RollingUpdate") {
@@ -78,7 +80,14 @@ impl ApiKind for StatefulSet {
     preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
-        spec_errors(&self.spec, &Path::new("spec"))
+        spec_errors(&self.spec, Vec::new(), &Path::new("spec"))
+    }
+
+    /// An older one may have a Service of any name.
+    fn validate_created(&self) -> Vec<FieldError> {
+        let field = Path::new("spec");
+        let of_service = service_name_errors(&self.spec, &field.child("serviceName"));
+        spec_errors(&self.spec, of_service, &field)
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
@@ -128,7 +137,18 @@ impl SubresourceStrategy<StatusPart> for StatefulSet {
     }
 }
 
-fn spec_errors(spec: &StatefulSetSpec, field: &Path) -> Vec<FieldError> {
+fn service_name_errors(spec: &StatefulSetSpec, field: &Path) -> Vec<FieldError> {
+    match text(spec.service_name.as_ref()) {
+        "" => Vec::new(),
+        name => invalid_each(field, name, names::dns_label(name)).collect(),
+    }
+}
+
+fn spec_errors(
+    spec: &StatefulSetSpec,
+    of_service: Vec<FieldError>,
+    field: &Path,
+) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let management = text(spec.pod_management_policy.as_ref());
     if !matches!(management, "OrderedReady" | "Parallel") {
@@ -156,6 +176,7 @@ fn spec_errors(spec: &StatefulSetSpec, field: &Path) -> Vec<FieldError> {
     let start = spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0);
     errors.extend(numbers::non_negative(start, &field.child("ordinals").child("start")));
     errors.extend(claim_errors(spec, &field.child("volumeClaimTemplates")));
+    errors.extend(of_service);
     let pods = with_claims(spec);
     errors.extend(template::check(PodMaker::StatefulSet, &spec.selector, &pods, field));
     errors

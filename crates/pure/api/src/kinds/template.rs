@@ -46,6 +46,16 @@ impl PodMaker {
         })
     }
 
+    /// What is wrong in a selector. A map of labels may hold any.
+    fn selector_mistakes(self, selector: &LabelSelector, field: &Path) -> Vec<FieldError> {
+        match self {
+            PodMaker::ReplicationController => Vec::new(),
+            PodMaker::DaemonSet | PodMaker::ReplicaSet | PodMaker::StatefulSet => {
+                selector::check(selector, field)
+            }
+        }
+    }
+
     const fn name(self) -> &'static str {
         match self {
             PodMaker::DaemonSet => "DaemonSet",
@@ -117,24 +127,40 @@ pub(super) fn check(
     } else if selector::is_empty(labels_selector) {
         errors.push(maker.empty_selector(selector_field));
     } else {
-        let mistakes = selector::check(labels_selector, &selector_field);
-        let is_readable = mistakes.is_empty();
-        errors.extend(mistakes);
-        if !is_readable {
-            errors.extend(maker.unreadable_selector(labels_selector, selector_field));
+        let mistakes = maker.selector_mistakes(labels_selector, &selector_field);
+        if !mistakes.is_empty() {
+            errors.extend(mistakes);
+            if let Some(error) = maker.unreadable_selector(labels_selector, selector_field) {
+                // upstream looks no further
+                errors.push(error);
+                return errors;
+            }
         } else if !selector::matches(labels_selector, template_labels) {
             errors.push(unselected_labels(template_labels, &template_field));
         }
     }
     errors.extend(check_metadata(template, &template_field));
     errors.extend(check_spec(maker, template, &template_field.child("spec")));
+    if maker == PodMaker::StatefulSet {
+        // upstream looks at the metadata twice: its causes are there twice
+        errors.extend(check_labels_and_annotations(template, &template_field));
+    }
     errors
 }
 
 /// Everything wrong with the labels and annotations of the pods of the template at `field`.
 pub(super) fn check_metadata(template: &PodTemplateSpec, field: &Path) -> Vec<FieldError> {
     let metadata = template.metadata.as_ref();
-    let of_spec = field.child("spec");
+    let annotations = metadata.and_then(|metadata| metadata.annotations.as_ref());
+    let mut errors = check_labels_and_annotations(template, field);
+    if let Some(spec) = &template.spec {
+        errors.extend(pod::profiles::agree(annotations, spec, &field.child("spec")));
+    }
+    errors
+}
+
+fn check_labels_and_annotations(template: &PodTemplateSpec, field: &Path) -> Vec<FieldError> {
+    let metadata = template.metadata.as_ref();
     let labels = metadata.and_then(|metadata| metadata.labels.as_ref());
     let mut errors = labels::labels(labels, &field.child("labels"));
     let annotations = metadata.and_then(|metadata| metadata.annotations.as_ref());
@@ -144,9 +170,6 @@ pub(super) fn check_metadata(template: &PodTemplateSpec, field: &Path) -> Vec<Fi
         template.spec.as_ref(),
         &field.child("annotations"),
     ));
-    if let Some(spec) = &template.spec {
-        errors.extend(pod::profiles::agree(annotations, spec, &of_spec));
-    }
     errors
 }
 
@@ -175,9 +198,20 @@ pub(super) fn check_selector_update(
 ) -> Option<FieldError> {
     (new != old).then(|| FieldError {
         field: "spec.selector".to_owned(),
-        problem: FieldProblem::Invalid(json(new)),
+        problem: FieldProblem::Invalid(shown_selector(new)),
         detail: "field is immutable".to_owned(),
     })
+}
+
+/// A selector as an error shows it: null where there is none.
+fn shown_selector(selector: &LabelSelector) -> String {
+    if *selector == LabelSelector::default() {
+        "null".to_owned()
+    } else if selector::is_empty(selector) {
+        "{}".to_owned()
+    } else {
+        json(selector)
+    }
 }
 
 /// The warnings of the pods that would be made.

@@ -78,8 +78,7 @@ fn created_objects_come_out_as_on_kubernetes() {
             assert_eq!(object.to_value(), defaulted, "defaulting twice: {}", file.display());
             object.prepare_for_create(&CONTEXT);
             object.prepare_named();
-            let mut errors = object.validate();
-            errors.extend(object.validate_new());
+            let errors = object.validate_created();
             let valid = errors.is_empty();
             section(&mut outcome, "errors", texts(errors));
             section(&mut outcome, "warnings", object.warnings());

@@ -40,13 +40,17 @@ pub trait AnyObject: Send + Sync + 'static {
     fn prepare_update(&mut self, part: ObjectPart, old: &dyn AnyObject, ctx: &RequestContext<'_>);
     /// See [`ApiKind::validate`].
     fn validate(&self) -> Vec<FieldError>;
-    /// See [`ApiKind::validate_new`].
-    fn validate_new(&self) -> Vec<FieldError>;
+    /// See [`ApiKind::validate_created`].
+    fn validate_created(&self) -> Vec<FieldError>;
     /// Everything wrong with an update of a part. See [`ApiKind::validate_update`] and
     /// [`ApiKind::STRATEGIES`]. `old` must be of the same kind.
     fn validate_change(&self, part: ObjectPart, old: &dyn AnyObject) -> Vec<FieldError>;
     /// See [`ApiKind::warnings`].
     fn warnings(&self) -> Vec<String>;
+    /// See [`ApiKind::warnings_of_new`].
+    fn warnings_of_new(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// See [`ApiKind::selectable_fields`].
     fn selectable_fields(&self) -> Vec<(Cow<'static, str>, String)>;
     /// See [`ApiKind::deletion_grace_period_seconds`].
@@ -121,8 +125,8 @@ impl<K: ApiKind> AnyObject for K {
     fn validate(&self) -> Vec<FieldError> {
         ApiKind::validate(self)
     }
-    fn validate_new(&self) -> Vec<FieldError> {
-        ApiKind::validate_new(self)
+    fn validate_created(&self) -> Vec<FieldError> {
+        ApiKind::validate_created(self)
     }
     fn validate_change(&self, part: ObjectPart, old: &dyn AnyObject) -> Vec<FieldError> {
         match part {
@@ -136,6 +140,9 @@ impl<K: ApiKind> AnyObject for K {
     }
     fn warnings(&self) -> Vec<String> {
         ApiKind::warnings(self)
+    }
+    fn warnings_of_new(&self) -> Vec<String> {
+        ApiKind::warnings_of_new(self)
     }
     fn selectable_fields(&self) -> Vec<(Cow<'static, str>, String)> {
         let fields = ApiKind::selectable_fields(self).into_iter();

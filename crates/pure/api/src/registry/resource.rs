@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::field_error::FieldError;
 use super::strategy::Strategies;
 use crate::auth::ClientIdentity;
+use crate::validation::names;
 use crate::validation::object_meta::FinalizerRule;
 
 /// One served kind. Implemented for k8s-openapi's types and for ours.
@@ -43,13 +44,15 @@ pub trait ApiKind:
     const CREATES_ON_UPDATE: bool = false;
     /// Whether field selectors may ask for `metadata.namespace`; upstream also where there is none.
     const HAS_NAMESPACE_SELECTOR: bool = true;
+    /// What a name of it becomes a part of, as a Warning says of a new one that is no DNS label.
+    const NAME_IS_IN: Option<&'static str> = None;
     /// The warning for who uses it, if its version is deprecated.
     const DEPRECATION: Option<&'static str> = None;
     /// Whether a replacement must say which version it replaces, as upstream for some kinds.
     const NEEDS_VERSION_ON_UPDATE: bool = false;
     /// How the names of its finalizers must look.
     const FINALIZERS: FinalizerRule = FinalizerRule::Qualified;
-    /// What the kind checks of the metadata of a changed object.
+    /// What the kind checks of the metadata of a changed object, and whether of a new one.
     const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdateAndObject;
     /// The columns of its server-side table, after which `row` orders its cells.
     const COLUMNS: &'static [TableColumn];
@@ -104,6 +107,14 @@ pub trait ApiKind:
         Vec::new()
     }
 
+    /// Everything wrong with a new object, in upstream's order where a rule for new objects stands
+    /// between the others.
+    fn validate_created(&self) -> Vec<FieldError> {
+        let mut errors = self.validate();
+        errors.extend(self.validate_new());
+        errors
+    }
+
     /// Everything wrong with the change from `old`; immutable fields belong here. `validate` has
     /// run as well.
     fn validate_update(&self, _old: &Self) -> Vec<FieldError> {
@@ -114,6 +125,13 @@ pub trait ApiKind:
     /// docs/compatibility.md), deprecated or surprising settings.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The same of a new object only.
+    fn warnings_of_new(&self) -> Vec<String> {
+        let Some(whole) = Self::NAME_IS_IN else { return Vec::new() };
+        let name = self.metadata().name.as_deref().unwrap_or_default();
+        names::host_name_warning(name, whole).into_iter().collect()
     }
 
     /// Values for field selectors beyond metadata.name and metadata.namespace, by path
@@ -138,6 +156,9 @@ pub trait ApiKind:
     /// The cells of its row in a table, in the order of `COLUMNS`.
     fn row(&self, now: Tick) -> Vec<TableCell>;
 }
+
+/// What the names of workloads become a part of.
+pub(crate) const POD_NAMES: &str = "Pod names and hostnames";
 
 /// Who asks, and when.
 #[derive(Clone, Copy, Debug)]
@@ -197,7 +218,8 @@ pub enum Subresource {
     NodeProxy,
 }
 
-/// What a kind checks of the metadata of a changed object, upstream.
+/// What a kind checks of the metadata of a changed object, upstream. That of a new one is checked
+/// by all kinds but those whose metadata is left to the machinery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetadataChecks {
     /// The change.
@@ -206,6 +228,8 @@ pub enum MetadataChecks {
     OfUpdateAndObject,
     /// The object as if it were new. The machinery checks the change.
     OfObject,
+    /// None. The machinery checks the change, and a new object only when nothing else is wrong.
+    OfMachinery,
 }
 
 /// How the name of an object must look.
@@ -213,12 +237,13 @@ pub enum MetadataChecks {
 pub enum NameRule {
     /// RFC 1123 subdomain, at most 253 characters: most kinds.
     DnsSubdomain,
-    /// RFC 1123 label, at most 63 characters: Namespace.
+    /// RFC 1123 label, at most 63 characters: Namespace, Service.
     DnsLabel,
-    /// RFC 1035 label: Service.
-    Dns1035Label,
-    /// Any path segment: RBAC kinds, CertificateSigningRequest.
+    /// Any path segment: RBAC kinds.
     PathSegment,
+    /// The kind has no rule. The machinery wants a path segment once nothing else is wrong:
+    /// CertificateSigningRequest.
+    AnyText,
 }
 
 /// One column of a server-side table (meta.k8s.io/v1 TableColumnDefinition).

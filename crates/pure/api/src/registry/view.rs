@@ -124,8 +124,9 @@ impl<V: KindView> AnyObject for ViewObject<V> {
         V::rename_fields(&mut errors);
         errors
     }
-    fn validate_new(&self) -> Vec<FieldError> {
-        let mut errors = self.inner().validate_new();
+    fn validate_created(&self) -> Vec<FieldError> {
+        let mut errors = self.inner().validate_created();
+        V::rename_fields(&mut errors);
         errors.extend(V::validate_new(&self.stored));
         errors
     }

@@ -2,6 +2,7 @@
 //! people and tools recognise it. What is also asked for outside the API stands in
 //! [`rekindle_types::validation`].
 
+pub(crate) mod addresses;
 pub mod amounts;
 pub mod labels;
 pub(crate) mod list_keys;

@@ -28,6 +28,29 @@ pub enum FinalizerRule {
     Any,
 }
 
+/// Everything wrong with a new object: with its metadata, what its kind has found, and what is left
+/// to the machinery, which looks only when there is nothing else.
+pub fn with_errors_of_new(
+    meta: &ObjectMeta,
+    rules: &MetadataRules,
+    of_kind: impl FnOnce() -> Vec<FieldError>,
+) -> Vec<FieldError> {
+    let field = Path::new("metadata");
+    let mut errors = match rules.checks {
+        MetadataChecks::OfUpdate | MetadataChecks::OfUpdateAndObject | MetadataChecks::OfObject => {
+            check(meta, rules, &field)
+        }
+        MetadataChecks::OfMachinery => Vec::new(),
+    };
+    errors.extend(of_kind());
+    if errors.is_empty() {
+        let rules =
+            MetadataRules { name: NameRule::PathSegment, finalizers: FinalizerRule::Any, ..*rules };
+        errors = check(meta, &rules, &field);
+    }
+    errors
+}
+
 /// Checks the metadata of a new object, and those parts of a changed one that may change.
 pub fn check(meta: &ObjectMeta, rules: &MetadataRules, field: &Path) -> Vec<FieldError> {
     let (rule, scope) = (rules.name, rules.scope);
@@ -91,7 +114,8 @@ fn check_owners(owners: &[OwnerReference], field: &Path) -> Vec<FieldError> {
         if errors.len() >= MISTAKES_MAX {
             break;
         }
-        if owner.api_version.is_empty() || owner.api_version.starts_with('/') {
+        let version = owner.api_version.rsplit('/').next().unwrap_or_default();
+        if version.is_empty() || owner.api_version.starts_with('/') {
             errors.push(FieldError::invalid(
                 field.child("apiVersion"),
                 &owner.api_version,
@@ -169,11 +193,8 @@ fn check_finalizers(finalizers: &[String], field: &Path) -> Vec<FieldError> {
     }
     let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
     if has("orphan") && has("foregroundDeletion") {
-        errors.push(FieldError {
-            field: field.into(),
-            problem: FieldProblem::Invalid(format!("{finalizers:?}")),
-            detail: "finalizer orphan and foregroundDeletion cannot be both set".to_owned(),
-        });
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
+        errors.push(FieldError::invalid_json(field, &finalizers, why));
     }
     errors
 }
@@ -223,7 +244,7 @@ pub fn check_change(
     let field = Path::new("metadata");
     let mut errors = check_common(new, &field);
     let times = match rules.checks {
-        MetadataChecks::OfObject => 1,
+        MetadataChecks::OfObject | MetadataChecks::OfMachinery => 1,
         MetadataChecks::OfUpdate | MetadataChecks::OfUpdateAndObject => 2,
     };
     for _ in 0..times {
@@ -232,7 +253,7 @@ pub fn check_change(
     }
     errors.extend(check_finalizer_domains(new, rules, &field));
     match rules.checks {
-        MetadataChecks::OfUpdate => {}
+        MetadataChecks::OfUpdate | MetadataChecks::OfMachinery => {}
         MetadataChecks::OfUpdateAndObject | MetadataChecks::OfObject => {
             errors.extend(check(new, rules, &field))
         }

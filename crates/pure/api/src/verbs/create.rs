@@ -13,7 +13,7 @@ use crate::request::options::DryRun;
 use crate::resource_quotas::QuotaWrite;
 use crate::service_addresses::ServiceWrite;
 use crate::status::ApiError;
-use crate::validation::{self, Path};
+use crate::validation;
 use crate::verbs::update::FieldOwnership;
 use crate::{decode, keys, object_meta};
 
@@ -22,8 +22,8 @@ const NAMES_TRIED_MAX: usize = 8;
 
 pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let format = decode::body_format(&call.request.content_type)?;
-    let body = decode::read(format, &call.request.body)?;
-    let decoded = decode::object(call.entry, body, call.options.field_validation)?;
+    let document = (format, call.request.body.as_ref());
+    let decoded = decode::object(call.entry, document, call.options.field_validation)?;
     create_object(call, decoded.object, decoded.warnings, FieldOwnership::Tracked)
 }
 
@@ -125,6 +125,7 @@ fn admit(
     }
     validate(call, object)?;
     // what is refused gets none of these, as upstream
+    warnings.extend(object.warnings_of_new());
     warnings.extend(object.warnings());
     warnings.extend(review.run(AdmissionStage::Warned, object)?);
     warnings.extend(review.run(AdmissionStage::Valid, object)?);
@@ -145,9 +146,9 @@ fn check_new(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result<(), ApiEr
 
 fn validate(call: &ApiCall<'_>, object: &dyn AnyObject) -> Result<(), ApiError> {
     let rules = call.entry.metadata_rules();
-    let mut errors = validation::object_meta::check(object.meta(), &rules, &Path::new("metadata"));
-    errors.extend(object.validate());
-    errors.extend(object.validate_new());
+    let errors = validation::object_meta::with_errors_of_new(object.meta(), &rules, || {
+        object.validate_created()
+    });
     if errors.is_empty() {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::create::create_object;
-use super::update::{FieldOwnership, ProposedObject, change};
+use super::update::{self, FieldOwnership, ProposedObject, change};
 use crate::admission;
 use crate::auth::AccessAttributes;
 use crate::call::{ATTEMPTS_MAX, ApiCall, ObjectPart};
@@ -179,7 +179,7 @@ fn propose(
     check_type(call, &body.value).map_err(invalid)?;
     let (mut object, more) = decode::object_and_strict_errors(call.entry, &body)
         .map_err(|why| why.into_error(invalid))?;
-    strict_errors.extend(more);
+    strict_errors.extend(more.texts());
     let warnings = match call.options.field_validation {
         FieldValidation::Strict if !strict_errors.is_empty() => {
             return Err(invalid(format!("strict decoding error: {}", strict_errors.join(", "))));
@@ -187,8 +187,8 @@ fn propose(
         FieldValidation::Warn => strict_errors,
         FieldValidation::Strict | FieldValidation::Ignore => Vec::new(),
     };
-    object_meta::settle_namespace(call.entry, object.meta_mut(), call.path)?;
-    object_meta::check_name(object.meta(), call.path)?;
+    update::check_place(call, object.meta_mut())
+        .map_err(|error| error.with_warnings(warnings.clone()))?;
     Ok(ProposedObject { object, warnings, ownership: FieldOwnership::Tracked })
 }
 
@@ -196,7 +196,10 @@ fn propose(
 fn check_type(call: &ApiCall<'_>, patched: &Value) -> Result<(), String> {
     let text = |name: &str| patched.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
-    if api_version == call.entry.api_version && kind == call.entry.kind {
+    // a kind that the patch takes away is the one of the path, as in any body
+    let has_kind =
+        kind == call.entry.kind || kind.is_empty() && call.entry.origin == KindOrigin::BuiltIn;
+    if api_version == call.entry.api_version && has_kind {
         return Ok(());
     }
     Err(format!(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_store::{StoredObject, WritePrecondition};
 
 use super::create;
@@ -23,11 +24,11 @@ use crate::{decode, managed_fields, object_meta, removal, revision};
 
 pub(crate) fn update(call: &ApiCall<'_>, part: ObjectPart) -> Result<RequestOutcome, ApiError> {
     let format = decode::body_format(&call.request.content_type)?;
-    let body = decode::read(format, &call.request.body)?;
-    let decoded = decode::object(call.entry, body, call.options.field_validation)?;
+    let document = (format, call.request.body.as_ref());
+    let decoded = decode::object(call.entry, document, call.options.field_validation)?;
     let mut object = decoded.object;
-    object_meta::settle_namespace(call.entry, object.meta_mut(), call.path)?;
-    object_meta::check_name(object.meta(), call.path)?;
+    check_place(call, object.meta_mut())
+        .map_err(|error| error.with_warnings(decoded.warnings.clone()))?;
     if part == ObjectPart::Main && is_to_be_created(call) {
         let decoded = DecodedObject { object, warnings: decoded.warnings };
         return create_in_place(call, decoded);
@@ -39,6 +40,12 @@ pub(crate) fn update(call: &ApiCall<'_>, part: ObjectPart) -> Result<RequestOutc
             ownership: FieldOwnership::Tracked,
         })
     })
+}
+
+/// The namespace and the name of an object must be those of the path.
+pub(super) fn check_place(call: &ApiCall<'_>, meta: &mut ObjectMeta) -> Result<(), ApiError> {
+    object_meta::settle_namespace(call.entry, meta, call.path)?;
+    object_meta::check_name(meta, call.path)
 }
 
 /// Whether the update makes the object: it is not there, and upstream lets an update of its kind do
@@ -102,7 +109,8 @@ pub(crate) fn change(
         let stored = call.newest()?;
         let old = call.read(&stored)?;
         let mut proposal = propose(old.as_ref())?;
-        check_preconditions(call, proposal.object.as_ref(), old.as_ref(), &stored)?;
+        check_preconditions(call, proposal.object.as_ref(), old.as_ref(), &stored)
+            .map_err(|error| error.with_warnings(proposal.warnings.clone()))?;
         let review = WriteReview::of_change(call, part, old.as_ref());
         let mut service = ServiceWrite::begin(call, part)?;
         let proposed = (proposal.object, proposal.ownership, service.as_mut());

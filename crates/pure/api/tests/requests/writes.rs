@@ -119,15 +119,15 @@ fn fields_that_do_not_belong_are_refused_warned_of_or_ignored() {
     }
     replies.push(bench.call("POST", &format!("{CONFIG_MAPS}?fieldValidation=Loose"), "{}"));
     expect![[r#"
-        400 BadRequest: ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: duplicate field "data.a", unknown field "metadata.x", unknown field "spec"
+        400 BadRequest: ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: unknown field "metadata.x", duplicate field "data.a", unknown field "spec"
         201 : 
-          warning: duplicate field "data.a"
           warning: unknown field "metadata.x"
+          warning: duplicate field "data.a"
           warning: unknown field "spec"
         201 : 
         201 : 
-          warning: duplicate field "data.a"
           warning: unknown field "metadata.x"
+          warning: duplicate field "data.a"
           warning: unknown field "spec"
         422 Invalid: CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "Loose": supported values: "", "Ignore", "Strict", "Warn""#]].assert_eq(&texts(replies));
     assert_eq!(bench.get(&format!("{CONFIG_MAPS}/b"))["data"]["a"], "2", "the last one counts");

@@ -56,6 +56,17 @@ impl FieldError {
         }
     }
 
+    /// A list or an object that is not acceptable, which is shown as JSON.
+    pub fn invalid_json(
+        field: impl Into<String>,
+        value: &impl serde::Serialize,
+        detail: impl Into<String>,
+    ) -> Self {
+        let shown = serde_json::to_string(value)
+            .expect("lists and objects of the API have text keys, so JSON can hold them");
+        Self { field: field.into(), problem: FieldProblem::Invalid(shown), detail: detail.into() }
+    }
+
     /// A value that must be given.
     pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { field: field.into(), problem: FieldProblem::Required, detail: detail.into() }

@@ -8,7 +8,7 @@ use rekindle_types::Tick;
 use rekindle_types::validation::field_error::FieldProblem;
 use serde_json::json;
 
-use super::match_resources::{MUTATING_OPERATIONS, OPERATIONS};
+use super::match_resources::PolicyEffect;
 use super::{UNSET, match_resources, parameters};
 use crate::kinds::preparation;
 use crate::registry::field_error::FieldError;
@@ -53,7 +53,7 @@ impl ApiKind for ValidatingAdmissionPolicyBinding {
         let mut errors = binding_errors(
             &spec.policy_name,
             spec.param_ref.as_ref(),
-            matched.map(|matched| (matched, &OPERATIONS[..])),
+            matched.map(|matched| (matched, PolicyEffect::Validates)),
             &field,
         );
         errors.extend(action_errors(&spec.validation_actions, &field.child("validationActions")));
@@ -96,7 +96,7 @@ impl ApiKind for MutatingAdmissionPolicyBinding {
         binding_errors(
             text(spec.policy_name.as_ref()),
             spec.param_ref.as_ref(),
-            matched.map(|matched| (matched, &MUTATING_OPERATIONS[..])),
+            matched.map(|matched| (matched, PolicyEffect::Mutates)),
             &Path::new("spec"),
         )
     }
@@ -123,7 +123,7 @@ fn reference_cell(reference: Option<&ParamRef>) -> TableCell {
 fn binding_errors(
     policy: &str,
     reference: Option<&ParamRef>,
-    matched: Option<(&MatchResources, &[&str])>,
+    matched: Option<(&MatchResources, PolicyEffect)>,
     field: &Path,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -136,9 +136,10 @@ fn binding_errors(
     if let Some(reference) = reference {
         errors.extend(parameters::reference_errors(reference, &field.child("paramRef")));
     }
-    if let Some((matched, operations)) = matched {
+    if let Some((matched, effect)) = matched {
         let field = field.child("matchResources");
-        errors.extend(match_resources::errors(matched, operations, &field));
+        errors.extend(match_resources::errors(matched, &field));
+        errors.extend(match_resources::operation_errors(matched, effect, &field));
     }
     errors
 }

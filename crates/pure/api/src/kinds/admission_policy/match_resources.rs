@@ -6,12 +6,12 @@ use serde_json::json;
 
 use crate::kinds::defaults;
 use crate::registry::field_error::FieldError;
-use crate::validation::{ListKeys, Path, invalid_each, items, names, selector};
+use crate::validation::{ListKeys, MISTAKES_MAX, Path, invalid_each, items, names, selector};
 
 /// All operations.
-pub(crate) const OPERATIONS: [&str; 5] = [ANY, "CONNECT", "CREATE", "DELETE", "UPDATE"];
+const OPERATIONS: [&str; 5] = [ANY, "CONNECT", "CREATE", "DELETE", "UPDATE"];
 /// Those of which the object can be changed.
-pub(crate) const MUTATING_OPERATIONS: [&str; 4] = [ANY, "CONNECT", "CREATE", "UPDATE"];
+const MUTATING_OPERATIONS: [&str; 4] = [ANY, "CONNECT", "CREATE", "UPDATE"];
 
 /// Stands for all groups, versions, resources, operations or scopes.
 pub(crate) const ANY: &str = "*";
@@ -60,11 +60,36 @@ pub(crate) fn matches_equivalent(matched: &MatchResources) -> bool {
     matched.match_policy.as_deref() != Some(EXACT)
 }
 
-pub(crate) fn errors(
+/// What a policy does with requests, as far as it matters which operations they have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PolicyEffect {
+    /// The policy says whether a request may be done.
+    Validates,
+    /// The policy changes the object of a request.
+    Mutates,
+}
+
+/// What is wrong with the requests that a policy looks at, beside what each rule alone has wrong:
+/// those of a mutating policy have an object that can be changed.
+pub(crate) fn operation_errors(
     matched: &MatchResources,
-    operations: &[&str],
+    effect: PolicyEffect,
     field: &Path,
 ) -> Vec<FieldError> {
+    let rules = match effect {
+        PolicyEffect::Validates => return Vec::new(),
+        PolicyEffect::Mutates => items(matched.resource_rules.as_ref()),
+    };
+    let field = field.child("resourceRules").child("operations");
+    let operations = rules.iter().flat_map(|rule| items(rule.operations.as_ref()));
+    let unknown = operations.filter(|known| !MUTATING_OPERATIONS.contains(&known.as_str()));
+    let errors = unknown
+        .take(MISTAKES_MAX)
+        .map(|operation| FieldError::not_supported(&field, operation, &MUTATING_OPERATIONS));
+    errors.collect()
+}
+
+pub(crate) fn errors(matched: &MatchResources, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let policy_field = field.child("matchPolicy");
     match matched.match_policy.as_deref() {
@@ -89,7 +114,7 @@ pub(crate) fn errors(
     ] {
         let field = field.child(name);
         for (index, rule) in items(rules.as_ref()).iter().enumerate() {
-            errors.extend(rule_errors(rule, operations, &field.index(index)));
+            errors.extend(rule_errors(rule, &field.index(index)));
         }
     }
     errors
@@ -97,7 +122,6 @@ pub(crate) fn errors(
 
 pub(in crate::kinds) fn rule_errors(
     rule: &NamedRuleWithOperations,
-    operations: &[&str],
     field: &Path,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -112,9 +136,9 @@ pub(in crate::kinds) fn rule_errors(
     let given = items(rule.operations.as_ref());
     errors.extend(list_errors(given, &field.child("operations"), "operations"));
     for (index, operation) in given.iter().enumerate() {
-        if !operations.contains(&operation.as_str()) {
+        if !OPERATIONS.contains(&operation.as_str()) {
             let field = field.child("operations").index(index);
-            errors.push(FieldError::not_supported(field, operation, operations));
+            errors.push(FieldError::not_supported(field, operation, &OPERATIONS));
         }
     }
     let groups = items(rule.api_groups.as_ref());

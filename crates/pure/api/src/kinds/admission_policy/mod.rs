@@ -17,6 +17,8 @@ use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MatchResources, ParamKind, Variable,
 };
 
+use match_resources::PolicyEffect;
+
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::TableCell;
 use crate::validation::{Path, items, text};
@@ -59,7 +61,7 @@ impl PolicyParts<'_> {
     }
 
     /// What is wrong with all that stands before the expressions.
-    fn errors(&self, operations: &[&str], field: &Path) -> Vec<FieldError> {
+    fn errors(&self, effect: PolicyEffect, field: &Path) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let policy_field = field.child("failurePolicy");
         match self.failure_policy.map(String::as_str) {
@@ -76,10 +78,11 @@ impl PolicyParts<'_> {
         match self.match_constraints {
             None => errors.push(FieldError::required(field, "")),
             Some(constraints) => {
-                errors.extend(match_resources::errors(constraints, operations, &field));
+                errors.extend(match_resources::errors(constraints, &field));
                 if items(constraints.resource_rules.as_ref()).is_empty() {
                     errors.push(FieldError::required(field.child("resourceRules"), ""));
                 }
+                errors.extend(match_resources::operation_errors(constraints, effect, &field));
             }
         }
         errors

@@ -6,7 +6,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use rekindle_structural_schema::{ExpressionPlace, ExpressionResult, PolicyExpression};
 use rekindle_types::Tick;
 
-use super::match_resources::MUTATING_OPERATIONS;
+use super::match_resources::PolicyEffect;
 use super::program::{PolicyProgram, ProgramCompiler};
 use super::{IF_NEEDED, NEVER, PolicyParts, match_resources, set_failure_policy};
 use crate::kinds::{defaults, preparation};
@@ -62,7 +62,7 @@ impl ApiKind for MutatingAdmissionPolicy {
         let none = MutatingAdmissionPolicySpec::default();
         let spec = self.spec.as_ref().unwrap_or(&none);
         let field = Path::new("spec");
-        let mut errors = parts(spec).errors(&MUTATING_OPERATIONS, &field);
+        let mut errors = parts(spec).errors(PolicyEffect::Mutates, &field);
         let (_, more) = compile(spec);
         errors.extend(more);
         let field = field.child("reinvocationPolicy");
@@ -172,8 +172,7 @@ fn compile_mutation(
             None
         }
         Some("") => {
-            let why = "expression is not specified";
-            compiler.refuse(FieldError::required(expression_field, why));
+            compiler.refuse(FieldError::required(expression_field, ""));
             None
         }
         Some(given) => {

@@ -8,7 +8,7 @@ use rekindle_structural_schema::{ExpressionPlace, ExpressionResult, PolicyExpres
 use rekindle_types::Tick;
 use rekindle_types::validation::field_error::FieldProblem;
 
-use super::match_resources::OPERATIONS;
+use super::match_resources::PolicyEffect;
 use super::program::{AnnotationProgram, CONDITION, PolicyProgram, ProgramCompiler};
 use super::{PolicyParts, match_resources, set_failure_policy};
 use crate::kinds::{defaults, preparation};
@@ -78,7 +78,7 @@ impl ApiKind for ValidatingAdmissionPolicy {
     fn validate(&self) -> Vec<FieldError> {
         let none = ValidatingAdmissionPolicySpec::default();
         let spec = self.spec.as_ref().unwrap_or(&none);
-        let mut errors = parts(spec).errors(&OPERATIONS, &Path::new("spec"));
+        let mut errors = parts(spec).errors(PolicyEffect::Validates, &Path::new("spec"));
         let name = text(self.metadata.name.as_ref());
         let (_, more) = compile(spec, name);
         errors.extend(more);

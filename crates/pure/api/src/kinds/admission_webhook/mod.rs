@@ -16,7 +16,7 @@ use rekindle_types::validation::field_error::FieldProblem;
 use serde_json::json;
 
 use super::admission_policy::FailurePolicy;
-use super::admission_policy::match_resources::{self, ANY, EQUIVALENT, EXACT, OPERATIONS};
+use super::admission_policy::match_resources::{self, ANY, EQUIVALENT, EXACT};
 use super::admission_policy::program::{ConditionProgram, ProgramCompiler};
 use super::admission_policy::{FAIL, IF_NEEDED, IGNORE, NEVER};
 use super::defaults;
@@ -182,7 +182,7 @@ impl WebhookParts<'_> {
         let mut errors = name_errors(self.name, &field.child("name"));
         for (index, rule) in self.rules.iter().enumerate() {
             let field = field.child("rules").index(index);
-            errors.extend(match_resources::rule_errors(&of_any_name(rule), &OPERATIONS, &field));
+            errors.extend(match_resources::rule_errors(&of_any_name(rule), &field));
         }
         let one_of = |name: &str, given: Option<&String>, known: &[&str]| {
             let given = given.filter(|given| !known.contains(&given.as_str()))?;
@@ -199,7 +199,6 @@ impl WebhookParts<'_> {
             given if SIDE_EFFECTS.contains(&given) => {}
             other => errors.push(FieldError::not_supported(effects_field, other, &SIDE_EFFECTS)),
         }
-        errors.extend(one_of("reinvocationPolicy", self.reinvocation_policy, &[IF_NEEDED, NEVER]));
         if let Some(given) =
             self.timeout_seconds.filter(|given| !(1..=TIMEOUT_SECONDS_MAX).contains(given))
         {
@@ -214,6 +213,7 @@ impl WebhookParts<'_> {
                 given.into_iter().flat_map(|given| selector::check(given, &field.child(name))),
             );
         }
+        errors.extend(one_of("reinvocationPolicy", self.reinvocation_policy, &[IF_NEEDED, NEVER]));
         errors.extend(webhook_client::errors(self.client.into(), &field.child("clientConfig")));
         errors.extend(self.conditions(&field.child("matchConditions")).1);
         errors

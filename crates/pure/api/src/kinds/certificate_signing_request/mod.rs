@@ -41,7 +41,7 @@ impl ApiKind for CertificateSigningRequest {
         categories: &[],
         scope: ResourceScope::Cluster,
     };
-    const NAME_RULE: NameRule = NameRule::PathSegment;
+    const NAME_RULE: NameRule = NameRule::AnyText;
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Approval, Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status().with_approval();
     const SELECTABLE_FIELDS: &'static [&'static str] = &["spec.signerName"];

@@ -73,6 +73,10 @@ pub(super) fn spec_errors(spec: &CertificateSigningRequestSpec) -> Vec<FieldErro
 /// Something is wrong with the request in PEM.
 pub(crate) fn request_error(spec: &CertificateSigningRequestSpec, why: &str) -> FieldError {
     let field = Path::new("spec").child("request");
+    if spec.request.0.is_empty() {
+        // upstream shows bytes that are not there as null
+        return FieldError::invalid_json(field, &serde_json::Value::Null, why);
+    }
     FieldError::invalid(field, STANDARD.encode(&spec.request.0), why)
 }
 

@@ -9,7 +9,9 @@ use rekindle_types::Quantity;
 
 use super::reference_errors;
 use crate::registry::field_error::FieldError;
-use crate::validation::{MISTAKES_MAX, Path, invalid_each, items, names, quantities};
+use crate::validation::{
+    MISTAKES_MAX, Path, invalid_each, items, names, quantities, resource_names,
+};
 
 /// More metrics are not looked at: each takes a look at every pod of the target, every 15 s.
 const METRICS_MAX: usize = 64;
@@ -198,9 +200,18 @@ fn resource_errors(
     let mut errors = Vec::new();
     if name.is_empty() {
         errors.push(FieldError::required(field.child("name"), "must specify a resource name"));
+    } else if container.is_some() {
+        errors.extend(resource_names::of_container(name, &field.child("name")));
     }
-    if container.is_some_and(str::is_empty) {
-        errors.push(FieldError::required(field.child("container"), "must specify a container"));
+    match container {
+        None => {}
+        Some("") => {
+            errors.push(FieldError::required(field.child("container"), "must specify a container"));
+        }
+        Some(container) => {
+            let messages = names::dns_label(container);
+            errors.extend(invalid_each(&field.child("container"), container, messages));
+        }
     }
     let target_field = field.child("target");
     errors.extend(target_errors(target, &target_field));

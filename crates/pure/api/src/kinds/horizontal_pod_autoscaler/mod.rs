@@ -64,8 +64,8 @@ impl ApiKind for HorizontalPodAutoscaler {
         self.status.clone_from(&old.status);
     }
 
-    fn validate_new(&self) -> Vec<FieldError> {
-        group_error(self).into_iter().collect()
+    fn validate_created(&self) -> Vec<FieldError> {
+        spec_errors(&self.spec, group_error(self), &Path::new("spec"))
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
@@ -79,7 +79,7 @@ impl ApiKind for HorizontalPodAutoscaler {
     }
 
     fn validate(&self) -> Vec<FieldError> {
-        spec_errors(&self.spec, &Path::new("spec"))
+        spec_errors(&self.spec, None, &Path::new("spec"))
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -119,7 +119,11 @@ impl SubresourceStrategy<StatusPart> for HorizontalPodAutoscaler {
 }
 
 /// Source: upstream's `pkg/apis/autoscaling/validation`.
-fn spec_errors(spec: &HorizontalPodAutoscalerSpec, field: &Path) -> Vec<FieldError> {
+fn spec_errors(
+    spec: &HorizontalPodAutoscalerSpec,
+    of_group: Option<FieldError>,
+    field: &Path,
+) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let (min, max) = (spec.min_replicas, spec.max_replicas);
     if let Some(min) = min.filter(|min| *min < MIN_REPLICAS_LEAST) {
@@ -129,7 +133,9 @@ fn spec_errors(spec: &HorizontalPodAutoscalerSpec, field: &Path) -> Vec<FieldErr
     let max_field = field.child("maxReplicas");
     match max {
         0 => errors.push(FieldError::required(&max_field, "must be set and greater than 0")),
-        ..0 => errors.push(FieldError::invalid(&max_field, max, "must be greater than 0")),
+        ..0 => {
+            errors.push(FieldError::invalid(&max_field, max, "must be greater than or equal to 1"))
+        }
         1.. => {}
     }
     if min.is_some_and(|min| max < min) {
@@ -137,6 +143,7 @@ fn spec_errors(spec: &HorizontalPodAutoscalerSpec, field: &Path) -> Vec<FieldErr
         errors.push(FieldError::invalid(&max_field, max, why));
     }
     errors.extend(reference_errors(&spec.scale_target_ref, &field.child("scaleTargetRef")));
+    errors.extend(of_group);
     errors.extend(metrics::errors(spec, &field.child("metrics")));
     if let Some(behavior) = &spec.behavior {
         errors.extend(behavior::errors(behavior, &field.child("behavior")));

@@ -16,12 +16,12 @@ use super::preparation::{self, DesiredState};
 use super::template;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
-    TableColumn,
+    ApiKind, MetadataChecks, POD_NAMES, RequestContext, ResourceNames, ResourceScope, Subresource,
+    TableCell, TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, human, wide};
-use crate::validation::{Path, selector, text};
+use crate::validation::{Path, names, selector, text};
 
 /// The label with the UID of the Job, by which it knows its pods.
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
@@ -41,6 +41,7 @@ impl ApiKind for Job {
         categories: &["all"],
         scope: ResourceScope::Namespaced,
     };
+    const NAME_IS_IN: Option<&'static str> = Some(POD_NAMES);
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfUpdate;
@@ -83,8 +84,14 @@ impl ApiKind for Job {
     }
 
     fn prepare_named(&mut self) {
-        generate_selector(self);
-        label_as_pods(self);
+        // upstream gives it the generated labels only after it was found right
+        if !names::label_value(text(self.metadata.name.as_ref())).is_empty() {
+            label_as_pods(self);
+            generate_selector(self);
+        } else {
+            generate_selector(self);
+            label_as_pods(self);
+        }
     }
 
     fn prepare_for_update(&mut self, old: &Self, _ctx: &RequestContext<'_>) {

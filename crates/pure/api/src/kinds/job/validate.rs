@@ -157,7 +157,7 @@ fn pod_selector(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
         return vec![FieldError::required(selector_field, ""), unselected];
     };
     let mut errors = selector::check(labels_selector, &selector_field);
-    if !selector::matches(labels_selector, labels) {
+    if errors.is_empty() && !selector::matches(labels_selector, labels) {
         errors.push(FieldError {
             field: field.child("template").child("metadata").child("labels").into(),
             problem: FieldProblem::Invalid(template::json(&labels)),
@@ -188,7 +188,11 @@ fn pods(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
             "OnFailure",
             "only \"Never\" is supported when podFailurePolicy is specified",
         )),
-        _ => {} // any other value is the pod's own mistake
+        "OnFailure" | "Never" => {}
+        // the pod's own mistake, too
+        other => {
+            errors.push(FieldError::not_supported(policy_field, other, &["OnFailure", "Never"]))
+        }
     }
     errors
 }

@@ -40,6 +40,7 @@ impl ApiKind for Pod {
         categories: &["all"],
         scope: ResourceScope::Namespaced,
     };
+    const NAME_IS_IN: Option<&'static str> = Some("the Pod's hostname");
     const SUBRESOURCES: &'static [Subresource] = &[
         Subresource::Status,
         Subresource::Binding,

@@ -36,7 +36,7 @@ impl ApiKind for PodDisruptionBudget {
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
     const FINALIZERS: FinalizerRule = FinalizerRule::Any;
     const NEEDS_VERSION_ON_UPDATE: bool = true;
-    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfObject;
+    const METADATA_CHECKS: MetadataChecks = MetadataChecks::OfMachinery;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
         column("Min Available", "string", "The minimum number of pods that must be available."),

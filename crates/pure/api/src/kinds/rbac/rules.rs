@@ -26,12 +26,12 @@ fn check_one(rule: &PolicyRule, scope: ResourceScope, field: &Path) -> Vec<Field
         let field = field.child("nonResourceURLs");
         if scope == ResourceScope::Namespaced {
             let detail = "namespaced rules cannot apply to non-resource URLs";
-            errors.push(FieldError::invalid(&field, paths, detail));
+            errors.push(FieldError::invalid_json(&field, &paths, detail));
         }
         let names = items(rule.resource_names.as_ref());
         if !groups.is_empty() || !resources.is_empty() || !names.is_empty() {
             let detail = "rules cannot apply to both regular resources and non-resource URLs";
-            errors.push(FieldError::invalid(&field, paths, detail));
+            errors.push(FieldError::invalid_json(&field, &paths, detail));
         }
         return errors;
     }

@@ -10,12 +10,11 @@ use super::families::{NOT_AN_ADDRESS, family_of};
 use super::needs::is_load_balancer;
 use crate::kinds::endpoint_slice::special_address;
 use crate::registry::field_error::FieldError;
-use crate::validation::{Path, items, text};
+use crate::validation::{Path, addresses, items, text};
 
 const AFFINITIES: [&str; 2] = ["ClientIP", "None"];
 /// A day: the most that a client sticks to its endpoint.
 const CLIENT_IP_TIMEOUT_MAX_S: i32 = 86_400;
-const NOT_A_RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
 /// The session affinity and its bounds.
 pub(super) fn affinity(spec: &ServiceSpec, field: &Path) -> Option<FieldError> {
@@ -38,9 +37,9 @@ pub(super) fn affinity(spec: &ServiceSpec, field: &Path) -> Option<FieldError> {
 pub(super) fn external_ips(spec: &ServiceSpec, field: &Path) -> Vec<FieldError> {
     let field = field.child("externalIPs");
     let list = items(spec.external_ips.as_ref()).iter().enumerate();
-    list.filter_map(|(index, address)| match address.parse::<IpAddr>() {
-        Ok(_) => special_address(address, &field.index(index)),
-        Err(_) => Some(FieldError::invalid(field.index(index), address, NOT_AN_ADDRESS)),
+    list.filter_map(|(index, address)| {
+        let field = field.index(index);
+        addresses::address_error(address, &field).or_else(|| special_address(address, &field))
     })
     .collect()
 }
@@ -74,12 +73,10 @@ pub(super) fn source_ranges(
         let detail = "may only be used when `type` is 'LoadBalancer'";
         errors.push(FieldError::forbidden(&field, detail));
     }
-    errors.extend(ranges.into_iter().filter(|(_, range)| !is_range(range)).map(
-        |(index, range)| {
-            let field = index.map_or_else(|| field.clone(), |index| field.index(index));
-            FieldError::invalid(field, range, NOT_A_RANGE)
-        },
-    ));
+    errors.extend(ranges.into_iter().filter_map(|(index, range)| {
+        let field = index.map_or_else(|| field.clone(), |index| field.index(index));
+        addresses::range_error(range, &field)
+    }));
     errors
 }
 

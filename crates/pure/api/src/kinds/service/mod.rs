@@ -34,7 +34,7 @@ impl ApiKind for Service {
     };
     const SUBRESOURCES: &'static [Subresource] = &[Subresource::Status, Subresource::Proxy];
     const STRATEGIES: Strategies<Self> = Strategies::of_status();
-    const NAME_RULE: NameRule = NameRule::Dns1035Label;
+    const NAME_RULE: NameRule = NameRule::DnsLabel;
     const CREATES_ON_UPDATE: bool = true;
     /// A kubelet lists the Services that have an address by them.
     const SELECTABLE_FIELDS: &'static [&'static str] = &["spec.clusterIP", "spec.type"];

@@ -65,8 +65,7 @@ impl ApiKind for CSIDriver {
     fn validate(&self) -> Vec<FieldError> {
         let field = Path::new("spec");
         let spec = &self.spec;
-        let mut errors =
-            name_errors(text(self.metadata.name.as_ref()), &Path::new("metadata").child("name"));
+        let mut errors = Vec::new();
         let policies = ["File", "None", BY_FS_TYPE];
         let policy = text(spec.fs_group_policy.as_ref());
         if !policies.contains(&policy) {

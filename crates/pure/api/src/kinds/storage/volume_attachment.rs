@@ -57,15 +57,12 @@ impl ApiKind for VolumeAttachment {
                 let why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
                 errors.push(FieldError::required(field.child("source"), why));
             }
-            (Some(name), None) if name.is_empty() => {
-                let field = field.child("source").child("persistentVolumeName");
-                errors.push(FieldError::required(
-                    field,
-                    "must specify non empty persistentVolumeName",
-                ));
-            }
             (Some(name), None) => {
                 let field = field.child("source").child("persistentVolumeName");
+                if name.is_empty() {
+                    let why = "must specify non empty persistentVolumeName";
+                    errors.push(FieldError::required(&field, why));
+                }
                 errors.extend(invalid_each(&field, name, names::dns_subdomain(name)));
             }
             (None, Some(_)) => {}

@@ -4,7 +4,7 @@
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use rekindle_types::Tick;
 
-use super::csi_driver::{fixed, name_errors};
+use super::class::{driver_name_errors, parameter_errors};
 use super::stored_only;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
@@ -34,7 +34,8 @@ impl ApiKind for VolumeAttributesClass {
     }
 
     fn validate(&self) -> Vec<FieldError> {
-        let mut errors = name_errors(&self.driver_name, &Path::new("driverName"));
+        let mut errors = driver_name_errors(&self.driver_name, &Path::new("driverName"));
+        errors.extend(parameter_errors(self.parameters.as_ref()));
         if self.parameters.as_ref().is_none_or(|parameters| parameters.is_empty()) {
             let why = "must contain at least one key/value pair";
             errors.push(FieldError::required("parameters", why));
@@ -45,10 +46,12 @@ impl ApiKind for VolumeAttributesClass {
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if self.driver_name != old.driver_name {
-            errors.push(fixed(&Path::new("driverName"), &self.driver_name));
+            let why = "updates to driverName are forbidden.";
+            errors.push(FieldError::forbidden("driverName", why));
         }
         if self.parameters != old.parameters {
-            errors.push(fixed(&Path::new("parameters"), &self.parameters));
+            let why = "updates to parameters are forbidden.";
+            errors.push(FieldError::forbidden("parameters", why));
         }
         errors
     }

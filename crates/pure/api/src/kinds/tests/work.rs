@@ -34,8 +34,9 @@ struct Counted {
 }
 
 fn read(entry: &KindEntry, body: &Value) -> Box<dyn AnyObject> {
-    let body = decode::read(BodyFormat::Json, body.to_string().as_bytes()).unwrap();
-    decode::object(entry, body, FieldValidation::Strict).map(|read| read.object).unwrap()
+    let text = body.to_string();
+    let document = (BodyFormat::Json, text.as_bytes());
+    decode::object(entry, document, FieldValidation::Strict).map(|read| read.object).unwrap()
 }
 
 /// All that is done to a body by a create, by an update that changes nothing, and by writes of
@@ -53,8 +54,7 @@ fn count(entry: &KindEntry, body: &Value) -> Counted {
     let mut errors = object_meta::check(object.meta(), &entry.metadata_rules(), &metadata);
     errors.extend(object_meta::check_update(given.meta(), given.meta(), &metadata));
     errors.extend(new_mistakes(object.validate(), || object.validate()));
-    errors.extend(object.validate());
-    errors.extend(object.validate_new());
+    errors.extend(object.validate_created());
     errors.extend(object.validate_change(ObjectPart::Main, object));
     errors.extend(given.validate_change(ObjectPart::Status, object));
     errors.extend(object.validate_change(ObjectPart::Resize, object));

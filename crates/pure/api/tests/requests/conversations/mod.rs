@@ -82,6 +82,11 @@ fn details_of_each_kind_are_as_recorded() {
     play("details", include_str!("details.json"));
 }
 
+#[test]
+fn bodies_that_were_changed_at_random_are_answered_as_recorded() {
+    play("mutations", include_str!("mutations.json"));
+}
+
 /// Plays an area, prints what differs, and compares what is unequal with the list.
 fn play(area: &str, recorded: &str) {
     let cases: Vec<RecordedCase> = serde_json::from_str(recorded).unwrap();
