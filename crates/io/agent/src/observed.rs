@@ -142,10 +142,11 @@ impl SharedObjects {
         Some(SeenRestart { restart, pod, turn })
     }
 
-    /// Those of the cgroups that were frozen that no request tells of.
+    /// Those of the cgroups that were frozen that are pods of this node and no request tells of.
     pub(crate) fn frozen_for_nothing(&self, frozen: Vec<String>) -> Vec<String> {
         let known = self.lock();
-        frozen_for_nothing(frozen, known.restarts.shown.values().map(Arc::as_ref))
+        let pods = known.pods.shown.values().map(Arc::as_ref);
+        frozen_for_nothing(frozen, pods, known.restarts.shown.values().map(Arc::as_ref))
     }
 
     /// The requests that this node works on. None before both kinds were listed.

@@ -14,7 +14,7 @@
 //! hand is thawed and written as Released by the agent that finds it so. A request that is deleted
 //! says nothing any more: its pod is thawed at once, or when the next agent starts.
 
-use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use rekindle_types::span;
 use rekindle_types::v1alpha1::{
     EmptyDirPolicy, MemberTurn, PodFreeze, PodFreezeStep, PodRestart, PodRestartPhase,
@@ -250,17 +250,24 @@ pub fn frozen_by_deleted(last: &PodRestart, progress: &RestartProgress) -> Optio
     may_be_frozen(freeze, progress).then(|| freeze.cgroup.clone())
 }
 
-/// Those of the cgroups that an agent had frozen that no request tells of: it was deleted while no
-/// agent ran.
+/// Those of the cgroups that an agent had frozen that belong to these pods of its node and that no
+/// request tells of: it was deleted while no agent ran. Another agent on the machine, beside another
+/// kubelet, has frozen what belongs to none of them.
 pub fn frozen_for_nothing<'a>(
     frozen: Vec<String>,
+    pods: impl Iterator<Item = &'a Pod> + Clone,
     restarts: impl Iterator<Item = &'a PodRestart> + Clone,
 ) -> Vec<String> {
+    let is_of =
+        |pod: &Pod, cgroup: &str| runtime_uid(pod).is_some_and(|uid| is_cgroup_of_pod(cgroup, uid));
     let tells_of = |restart: &PodRestart, cgroup: &str| {
         let freeze = restart.status.as_ref().and_then(freeze_of);
         freeze.is_some_and(|f| f.cgroup == cgroup && f.step != PodFreezeStep::Released)
     };
-    let is_left = |cgroup: &String| !restarts.clone().any(|restart| tells_of(restart, cgroup));
+    let is_left = |cgroup: &String| {
+        pods.clone().any(|pod| is_of(pod, cgroup))
+            && !restarts.clone().any(|restart| tells_of(restart, cgroup))
+    };
     frozen.into_iter().filter(is_left).collect()
 }
 

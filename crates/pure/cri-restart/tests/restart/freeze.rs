@@ -1,8 +1,8 @@
 //! Pods that are frozen between two sandboxes: `emptyDirs: Clear` of rung Pod.
 
-use rekindle_cri_restart::{FreezeSupport, NodeCall, RestartAction};
+use rekindle_cri_restart::{FreezeSupport, NodeCall, RestartAction, frozen_for_nothing};
 use rekindle_types::spared_pods::RESTART_INCLUDES_ANNOTATION;
-use rekindle_types::v1alpha1::{EmptyDirPolicy, PodFreezeStep, PodRestartPhase};
+use rekindle_types::v1alpha1::{EmptyDirPolicy, PodFreezeStep, PodRestart, PodRestartPhase};
 use serde_json::{Value, json};
 
 use crate::world::{CGROUP, NodeWorld, pod, request};
@@ -156,6 +156,20 @@ fn a_cgroup_that_is_not_the_pods_is_never_touched() {
     assert_eq!(world.phase(), Some(PodRestartPhase::Failed));
     let touches = |call: &&String| call.contains("system.slice");
     assert_eq!(world.calls.iter().find(touches), None);
+}
+
+#[test]
+fn what_was_frozen_is_left_where_a_request_tells_of_it_or_the_pod_is_of_another_node() {
+    let mut world = world();
+    until_call(&mut world, "HoldPod");
+    let frozen = || vec![CGROUP.to_owned(), "kubepods/burstable/podu2".to_owned()];
+    let pods = [world.pod.clone()];
+    let left = |restarts: &[PodRestart]| frozen_for_nothing(frozen(), pods.iter(), restarts.iter());
+    assert_eq!(left(std::slice::from_ref(&world.restart)), [""; 0], "it goes on with it");
+    assert_eq!(left(&[]), [CGROUP], "the request was deleted");
+    // one that was let go tells of nothing
+    world.settle();
+    assert_eq!(left(&[world.restart]), [CGROUP]);
 }
 
 /// A pod that runs until its containers end with 0, and a request that names it.

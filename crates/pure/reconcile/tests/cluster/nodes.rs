@@ -229,7 +229,8 @@ impl ClusterNode {
         self.agent = Agent::default();
         let frozen = self.pods.iter().filter(|(_, pod)| pod.is_frozen);
         let frozen = frozen.map(|(uid, _)| cgroup_of(uid)).collect();
-        for cgroup in frozen_for_nothing(frozen, world.requests().iter()) {
+        let pods = world.pods_of_node(&self.name);
+        for cgroup in frozen_for_nothing(frozen, pods.iter(), world.requests().iter()) {
             self.thaw(&cgroup);
         }
     }
