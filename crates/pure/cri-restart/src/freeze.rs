@@ -152,6 +152,12 @@ pub(crate) fn between_sandboxes(
     }
 }
 
+/// Whether it is written that the sandbox was stopped. A second stop that fails would let a member
+/// of a group go before the others have stopped.
+pub(crate) fn says_stopped(begun: &RuntimeRestart) -> bool {
+    begun.freeze.as_ref().is_some_and(|freeze| freeze.step != PodFreezeStep::Held)
+}
+
 /// The steps to where nothing of the pod runs, and its volumes are as the request wants them.
 fn stop_all(
     at: &RestartSituation<'_>,
@@ -251,8 +257,8 @@ pub fn frozen_by_deleted(last: &PodRestart, progress: &RestartProgress) -> Optio
 }
 
 /// Those of the cgroups that an agent had frozen that belong to these pods of its node and that no
-/// request tells of: it was deleted while no agent ran. Another agent on the machine, beside another
-/// kubelet, has frozen what belongs to none of them.
+/// request tells of: it was deleted while no agent ran. Another agent on the machine, beside
+/// another kubelet, has frozen what belongs to none of them.
 pub fn frozen_for_nothing<'a>(
     frozen: Vec<String>,
     pods: impl Iterator<Item = &'a Pod> + Clone,

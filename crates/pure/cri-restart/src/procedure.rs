@@ -399,7 +399,8 @@ fn end(
         return Some(action);
     }
     // also of one that is not ready: its network may still be there
-    if let Some(sandbox) = sandbox.filter(|_| !progress.is_sandbox_stopped) {
+    let is_stopped = progress.is_sandbox_stopped || freeze::says_stopped(begun);
+    if let Some(sandbox) = sandbox.filter(|_| !is_stopped) {
         return Some(try_call(at, progress, NodeCall::StopSandbox(sandbox.id.clone())));
     }
     if let Some(action) = freeze::between_sandboxes(at, begun, spec, runtime, progress) {

@@ -31,6 +31,8 @@ pub(crate) struct ClusterNode {
     pub(crate) failing_calls: u32,
     pods: BTreeMap<String, PodOnNode>,
     agent: Agent,
+    /// Whether the agent did something at its last look.
+    pub(crate) is_busy: bool,
     /// What the agent has called: the request's UID, the call, the sandbox.
     pub(crate) calls: Vec<(String, String)>,
 }
@@ -180,6 +182,7 @@ impl ClusterNode {
             failing_calls: 0,
             pods: BTreeMap::new(),
             agent: Agent::default(),
+            is_busy: false,
             calls: Vec::new(),
         }
     }
@@ -242,6 +245,7 @@ impl ClusterNode {
 
     /// The agent does one thing for each request that it works on.
     pub(crate) fn agent(&mut self, world: &mut World) {
+        self.is_busy = false;
         let restarts = world.requests();
         let pods = world.pods_of_node(&self.name);
         let pod_of = |restart: &PodRestart| {
@@ -318,8 +322,12 @@ impl ClusterNode {
             RestartAction::Leave if is_begun => return Some(RestartEnd::Answered),
             RestartAction::Leave => return Some(RestartEnd::Unanswered),
             RestartAction::Wait(_) => {}
-            RestartAction::Write(status) => write(world, restart, &status),
+            RestartAction::Write(status) => {
+                self.is_busy = true;
+                write(world, restart, &status);
+            }
             RestartAction::Call(call) => {
+                self.is_busy = true;
                 let request = restart.metadata.uid.clone().unwrap_or_default();
                 self.calls.push((request, format!("{:?}", call)));
                 if self.failing_calls > 0 || (is_of_runtime(&call) && !self.has_runtime) {

@@ -21,6 +21,9 @@ const NODES: [&str; 2] = ["n1", "n2"];
 /// Seconds after the faults by which everything runs again.
 const REST_WITHIN: u64 = 1800;
 
+/// So often the agents look in a second, if they always find something to do.
+const ROUNDS_MAX: usize = 20;
+
 #[derive(Clone, Copy, Debug)]
 enum ClusterEvent {
     Pass(u64),
@@ -101,12 +104,15 @@ impl Cluster {
             for node in &mut self.nodes {
                 node.kubelet(&mut self.world);
             }
-            for _ in 0..4 {
+            for _ in 0..ROUNDS_MAX {
                 for node in &mut self.nodes {
                     node.agent(&mut self.world);
                 }
                 self.world.settle();
                 self.check();
+                if !self.nodes.iter().any(|node| node.is_busy) {
+                    break;
+                }
             }
             self.world.advance(1);
         }
