@@ -30,7 +30,7 @@ const WRITE_PAUSE: Duration = Duration::from_secs(1);
 /// The same of a status of a begun restart that a policy or a role forbids.
 const DENIED_PAUSE: Duration = Duration::from_secs(10);
 
-/// How often, and after which pause, the thaw of a pod is tried that nothing else tells of.
+/// How often, and after which pause, the thaw of a pod is tried that no request names any more.
 const THAW_TRIES_MAX: u32 = 5;
 const THAW_PAUSE: Duration = Duration::from_secs(1);
 
@@ -281,7 +281,7 @@ impl RestartTask {
     }
 }
 
-/// Thaws a pod that no request tells of any more.
+/// Thaws a pod that no request names any more.
 pub(crate) async fn thaw(access: &NodeAccess, cgroup: &str, why: &str) {
     for _ in 0..THAW_TRIES_MAX {
         match access.thaw(cgroup) {

@@ -110,12 +110,12 @@ impl ClusterAgent {
         }
     }
 
-    /// Thaws the pods whose request was deleted while no agent ran.
+    /// Thaws the pods that lost their request while no agent ran.
     async fn thaw_for_nothing(&self, objects: &SharedObjects) {
         match self.access.frozen().await {
             Ok(frozen) => {
                 for cgroup in objects.frozen_for_nothing(frozen) {
-                    carry_out::thaw(&self.access, &cgroup, "no PodRestart tells of it").await;
+                    carry_out::thaw(&self.access, &cgroup, "no PodRestart names it").await;
                 }
             }
             Err(error) => tracing::warn!(%error, "failed to look for frozen pods"),

@@ -142,7 +142,7 @@ impl SharedObjects {
         Some(SeenRestart { restart, pod, turn })
     }
 
-    /// Those of the cgroups that were frozen that are pods of this node and no request tells of.
+    /// Those of the cgroups that were frozen that are pods of this node and no request names.
     pub(crate) fn frozen_for_nothing(&self, frozen: Vec<String>) -> Vec<String> {
         let known = self.lock();
         let pods = known.pods.shown.values().map(Arc::as_ref);

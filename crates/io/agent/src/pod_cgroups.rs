@@ -19,7 +19,7 @@ const UNIFIED: &str = "unified";
 /// Marks a cgroup that an agent has frozen, from before it is until after it is thawed. A kernel
 /// has such attributes since 5.7 (cgroup_xattr in kernel/cgroup/cgroup.c).
 const MARK: &str = "user.rekindle.frozen";
-/// Folders above the cgroups of pods: `kubepods.slice/kubepods-burstable.slice/…`, and two more for
+/// Folders above the cgroups of pods: `kubepods.slice/kubepods-burstable.slice`, and some more for
 /// a root of the kubelet's own.
 const DEPTH_MAX: usize = 6;
 /// How long the kernel may take to freeze a pod: a process in a system call may hold it up.

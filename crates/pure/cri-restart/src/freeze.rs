@@ -257,7 +257,7 @@ pub fn frozen_by_deleted(last: &PodRestart, progress: &RestartProgress) -> Optio
 }
 
 /// Those of the cgroups that an agent had frozen that belong to these pods of its node and that no
-/// request tells of: it was deleted while no agent ran. Another agent on the machine, beside
+/// request names: it was deleted while no agent ran. Another agent on the machine, beside
 /// another kubelet, has frozen what belongs to none of them.
 pub fn frozen_for_nothing<'a>(
     frozen: Vec<String>,
@@ -266,13 +266,13 @@ pub fn frozen_for_nothing<'a>(
 ) -> Vec<String> {
     let is_of =
         |pod: &Pod, cgroup: &str| runtime_uid(pod).is_some_and(|uid| is_cgroup_of_pod(cgroup, uid));
-    let tells_of = |restart: &PodRestart, cgroup: &str| {
+    let names = |restart: &PodRestart, cgroup: &str| {
         let freeze = restart.status.as_ref().and_then(freeze_of);
         freeze.is_some_and(|f| f.cgroup == cgroup && f.step != PodFreezeStep::Released)
     };
     let is_left = |cgroup: &String| {
         pods.clone().any(|pod| is_of(pod, cgroup))
-            && !restarts.clone().any(|restart| tells_of(restart, cgroup))
+            && !restarts.clone().any(|restart| names(restart, cgroup))
     };
     frozen.into_iter().filter(is_left).collect()
 }

@@ -8,5 +8,5 @@ pub const SYSTEM_NAMESPACE: &str = "kube-system";
 /// `HostNetwork`, `OnFailure` and `Static`, with a comma between them.
 pub const RESTART_INCLUDES_ANNOTATION: &str = "rekindle.dev/restart-includes";
 
-/// The restartPolicy of pods whose containers run until they end with 0, and how they are named.
+/// The restartPolicy of pods that run until their containers end with 0, and how they are named.
 pub const ON_FAILURE: &str = "OnFailure";

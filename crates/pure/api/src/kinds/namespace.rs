@@ -36,7 +36,7 @@ impl ApiKind for Namespace {
 
     fn set_defaults(&mut self) {
         let is_generated = !text(self.metadata.generate_name.as_ref()).is_empty();
-        // upstream gives one whose name it made the label only after the name was found right
+        // a name that was made gets its label only after it was found right, as upstream does it
         let has_label =
             |name: &str| !name.is_empty() && (!is_generated || names::dns_label(name).is_empty());
         if let Some(name) = self.metadata.name.clone().filter(|name| has_label(name)) {

@@ -219,7 +219,7 @@ pub enum Subresource {
 }
 
 /// What a kind checks of the metadata of a changed object, upstream. That of a new one is checked
-/// by all kinds but those whose metadata is left to the machinery.
+/// by all kinds but those that leave their metadata to the machinery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetadataChecks {
     /// The change.

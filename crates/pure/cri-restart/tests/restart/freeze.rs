@@ -159,7 +159,7 @@ fn a_cgroup_that_is_not_the_pods_is_never_touched() {
 }
 
 #[test]
-fn what_was_frozen_is_left_where_a_request_tells_of_it_or_the_pod_is_of_another_node() {
+fn what_was_frozen_is_left_where_a_request_names_it_or_the_pod_is_of_another_node() {
     let mut world = world();
     until_call(&mut world, "HoldPod");
     let frozen = || vec![CGROUP.to_owned(), "kubepods/burstable/podu2".to_owned()];
@@ -167,7 +167,7 @@ fn what_was_frozen_is_left_where_a_request_tells_of_it_or_the_pod_is_of_another_
     let left = |restarts: &[PodRestart]| frozen_for_nothing(frozen(), pods.iter(), restarts.iter());
     assert_eq!(left(std::slice::from_ref(&world.restart)), [""; 0], "it goes on with it");
     assert_eq!(left(&[]), [CGROUP], "the request was deleted");
-    // one that was let go tells of nothing
+    // one that was let go names none
     world.settle();
     assert_eq!(left(&[world.restart]), [CGROUP]);
 }

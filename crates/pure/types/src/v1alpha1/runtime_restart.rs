@@ -30,7 +30,7 @@ pub struct RuntimeRestart {
     #[schemars(range(min = 0))]
     pub oom_kills: Option<i64>,
     /// Of a pod that is frozen between its sandboxes, so that nothing starts in that time: how far
-    /// that is. So are pods whose emptyDir volumes are emptied, and members of a group.
+    /// that is. So are pods that have emptyDir volumes emptied, and members of a group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freeze: Option<PodFreeze>,
 }
