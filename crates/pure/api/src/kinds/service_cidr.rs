@@ -6,7 +6,7 @@ use k8s_openapi::api::networking::v1::{ServiceCIDR, ServiceCIDRSpec};
 use rekindle_types::Tick;
 
 use super::preparation;
-use super::service::{family_of_range, is_range};
+use super::service::family_of_range;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
@@ -15,7 +15,7 @@ use crate::registry::resource::{
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::service_addresses::ServiceRange;
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::{Path, items, text};
+use crate::validation::{Path, addresses, items, text};
 
 /// The range of the engine.
 pub(crate) const DEFAULT_RANGE: &str = "kubernetes";
@@ -61,12 +61,15 @@ impl ApiKind for ServiceCIDR {
             let detail = "may only hold up to 2 values";
             return vec![FieldError::invalid(field, ranges.len(), detail)];
         }
-        let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-        let unreadable = ranges.iter().enumerate().filter(|(_, range)| !is_range(range));
+        let unreadable = ranges.iter().enumerate().filter(|(_, range)| !addresses::is_range(range));
         let mut errors: Vec<FieldError> = unreadable
-            .map(|(index, range)| FieldError::invalid(field.index(index), range, detail))
+            .map(|(index, range)| {
+                FieldError::invalid(field.index(index), range, addresses::NOT_A_RANGE)
+            })
             .collect();
-        for (index, range) in ranges.iter().enumerate().filter(|(_, range)| is_range(range)) {
+        for (index, range) in
+            ranges.iter().enumerate().filter(|(_, range)| addresses::is_range(range))
+        {
             if let Err(error) = range.parse::<ServiceRange>() {
                 errors.push(FieldError::invalid(field.index(index), range, error.to_string()));
             }

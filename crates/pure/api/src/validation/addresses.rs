@@ -10,10 +10,12 @@ use super::Path;
 use crate::registry::field_error::FieldError;
 
 /// What is said of a text that is no range.
-const NOT_A_RANGE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+pub(crate) const NOT_A_RANGE: &str =
+    "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
 /// What is said of a text that is no address.
-const NOT_AN_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+pub(crate) const NOT_AN_ADDRESS: &str =
+    "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
 /// What is wrong with an address.
 pub(crate) fn address_error(address: &str, field: &Path) -> Option<FieldError> {
@@ -31,6 +33,18 @@ pub(crate) fn address_error(address: &str, field: &Path) -> Option<FieldError> {
 /// The address that a text names, also when its numbers begin with zeros.
 pub(crate) fn readable_address(address: &str) -> Option<IpAddr> {
     address.parse().ok().or_else(|| without_zeros(address))
+}
+
+/// Whether a text is an address and the length of its prefix.
+pub(crate) fn is_range(text: &str) -> bool {
+    let Some((address, prefix)) = text.split_once('/') else { return false };
+    let bits = match address.parse::<IpAddr>() {
+        Ok(IpAddr::V4(_)) => 32,
+        Ok(IpAddr::V6(_)) => 128,
+        Err(_) => return false,
+    };
+    let is_number = !prefix.is_empty() && prefix.bytes().all(|byte| byte.is_ascii_digit());
+    is_number && prefix.parse::<u8>().is_ok_and(|prefix| prefix <= bits)
 }
 
 /// What is wrong with a range.

@@ -36,14 +36,15 @@ pub fn with_errors_of_new(
     of_kind: impl FnOnce() -> Vec<FieldError>,
 ) -> Vec<FieldError> {
     let field = Path::new("metadata");
-    let mut errors = match rules.checks {
+    // what a rule of the kind takes, the machinery takes, too
+    let (mut errors, is_left) = match rules.checks {
         MetadataChecks::OfUpdate | MetadataChecks::OfUpdateAndObject | MetadataChecks::OfObject => {
-            check(meta, rules, &field)
+            (check(meta, rules, &field), rules.name == NameRule::AnyText)
         }
-        MetadataChecks::OfMachinery => Vec::new(),
+        MetadataChecks::OfMachinery => (Vec::new(), true),
     };
     errors.extend(of_kind());
-    if errors.is_empty() {
+    if is_left && errors.is_empty() {
         let rules =
             MetadataRules { name: NameRule::PathSegment, finalizers: FinalizerRule::Any, ..*rules };
         errors = check(meta, &rules, &field);

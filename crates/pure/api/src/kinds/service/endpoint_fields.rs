@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use rekindle_types::load_balancer;
 
-use super::families::{NOT_AN_ADDRESS, family_of};
+use super::families::family_of;
 use super::needs::is_load_balancer;
 use crate::kinds::endpoint_slice::special_address;
 use crate::registry::field_error::FieldError;
@@ -80,18 +80,6 @@ pub(super) fn source_ranges(
     errors
 }
 
-/// Whether a text is an address and the length of its prefix.
-pub(crate) fn is_range(text: &str) -> bool {
-    let Some((address, prefix)) = text.split_once('/') else { return false };
-    let bits = match address.parse::<IpAddr>() {
-        Ok(IpAddr::V4(_)) => 32,
-        Ok(IpAddr::V6(_)) => 128,
-        Err(_) => return false,
-    };
-    let is_number = !prefix.is_empty() && prefix.bytes().all(|byte| byte.is_ascii_digit());
-    is_number && prefix.parse::<u8>().is_ok_and(|prefix| prefix <= bits)
-}
-
 /// The family of a range that can be read.
 pub(crate) fn family_of_range(range: &str) -> Option<&'static str> {
     range.split_once('/')?.0.parse().ok().map(family_of)
@@ -105,6 +93,6 @@ pub(crate) fn shown_as_address(name: &str, field: &Path) -> Option<FieldError> {
             let detail = format!("must be in canonical form ({:?})", address.to_string());
             Some(FieldError::invalid(field, name, detail))
         }
-        Err(_) => Some(FieldError::invalid(field, name, NOT_AN_ADDRESS)),
+        Err(_) => Some(FieldError::invalid(field, name, addresses::NOT_AN_ADDRESS)),
     }
 }

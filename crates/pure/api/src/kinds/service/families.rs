@@ -8,11 +8,7 @@ use rekindle_types::IpFamily;
 
 use super::needs::{HEADLESS, is_headless, is_headless_without_selector, needs_cluster_ip};
 use crate::registry::field_error::FieldError;
-use crate::validation::{ListKeys, Path, items, text};
-
-/// What every address must be.
-pub(super) const NOT_AN_ADDRESS: &str =
-    "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+use crate::validation::{ListKeys, Path, addresses, items, text};
 
 const FAMILIES: [&str; 2] = [IpFamily::V4.name(), IpFamily::V6.name()];
 const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
@@ -102,7 +98,11 @@ fn unreadable_addresses(list: &[String], field: &Path) -> Vec<FieldError> {
                 errors.push(FieldError::invalid(field, ShownList(list), detail));
             }
         } else if address.parse::<IpAddr>().is_err() {
-            errors.push(FieldError::invalid(field.index(index), address, NOT_AN_ADDRESS));
+            errors.push(FieldError::invalid(
+                field.index(index),
+                address,
+                addresses::NOT_AN_ADDRESS,
+            ));
         }
     }
     errors

@@ -22,7 +22,7 @@ use crate::registry::resource::{
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, list_or_none, or_none, wide};
 use crate::validation::{items, text};
-pub(crate) use endpoint_fields::{family_of_range, is_range, shown_as_address};
+pub(crate) use endpoint_fields::{family_of_range, shown_as_address};
 pub(crate) use families::{ShownList, cluster_ip_errors, family_of};
 
 impl ApiKind for Service {

@@ -4,10 +4,9 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service};
 
-use super::families::NOT_AN_ADDRESS;
 use super::needs::is_load_balancer;
 use crate::registry::field_error::FieldError;
-use crate::validation::{Path, invalid_each, items, names, text};
+use crate::validation::{Path, addresses, invalid_each, items, names, text};
 
 const IP_MODES: [&str; 2] = ["Proxy", "VIP"];
 
@@ -28,7 +27,7 @@ fn ingress_errors(ingress: &LoadBalancerIngress, field: &Path) -> Vec<FieldError
     let mut errors = Vec::new();
     let address = text(ingress.ip.as_ref());
     if !address.is_empty() && address.parse::<IpAddr>().is_err() {
-        errors.push(FieldError::invalid(field.child("ip"), address, NOT_AN_ADDRESS));
+        errors.push(FieldError::invalid(field.child("ip"), address, addresses::NOT_AN_ADDRESS));
     }
     let mode = field.child("ipMode");
     match &ingress.ip_mode {

@@ -9,7 +9,7 @@ use super::{
     windows,
 };
 use crate::registry::field_error::{FieldError, FieldProblem};
-use crate::validation::{Path, invalid_each, items, labels, names, numbers, text};
+use crate::validation::{Path, addresses, invalid_each, items, labels, names, numbers, text};
 
 /// Everything wrong with a pod spec.
 pub(crate) fn pod_spec(spec: &PodSpec, holder: SpecHolder, field: &Path) -> Vec<FieldError> {
@@ -230,11 +230,6 @@ fn host_network_ports(spec: &PodSpec, holder: SpecHolder, field: &Path) -> Vec<F
 
 /// What is wrong with an IP address.
 pub(super) fn ip(address: &str, field: Path) -> Option<FieldError> {
-    address.parse::<std::net::IpAddr>().is_err().then(|| {
-        FieldError::invalid(
-            field,
-            address,
-            "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
-        )
-    })
+    let is_none = address.parse::<std::net::IpAddr>().is_err();
+    is_none.then(|| FieldError::invalid(field, address, addresses::NOT_AN_ADDRESS))
 }
