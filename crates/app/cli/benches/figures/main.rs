@@ -15,6 +15,7 @@ mod crowd;
 mod engine;
 mod handover;
 mod idle;
+mod large_cluster;
 mod machine;
 mod no_loss;
 mod node_api;
@@ -48,9 +49,19 @@ struct Arguments {
 }
 
 /// What can be measured by itself.
-const PARTS: [&str; 11] = [
-    "startup", "restarts", "idle", "rollout", "crowd", "services", "probes", "node-api",
-    "handover", "api", "peers",
+const PARTS: [&str; 12] = [
+    "startup",
+    "restarts",
+    "idle",
+    "rollout",
+    "crowd",
+    "services",
+    "probes",
+    "node-api",
+    "handover",
+    "api",
+    "large-cluster",
+    "peers",
 ];
 
 fn main() -> anyhow::Result<()> {
@@ -95,6 +106,9 @@ fn main() -> anyhow::Result<()> {
         }
         if wanted("api") {
             api::measure(&mut report).await?;
+        }
+        if wanted("large-cluster") {
+            large_cluster::measure(&mut report).await?;
         }
         anyhow::Ok(())
     })?;

@@ -42,7 +42,7 @@ const POD_PATH: &str = "/api/v1/namespaces/default/pods";
 const DEFINITION_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// Sends what `request` makes of each number below `count`, from all clients. Answers the rate.
-async fn in_parallel<F>(server: &Server, count: usize, request: F) -> anyhow::Result<f64>
+pub async fn in_parallel<F>(server: &Server, count: usize, request: F) -> anyhow::Result<f64>
 where
     F: Fn(usize) -> (Method, String, Value) + Send + Sync + 'static,
 {

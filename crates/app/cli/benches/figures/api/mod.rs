@@ -2,7 +2,7 @@
 
 pub mod connection;
 mod kube_apiserver;
-mod loads;
+pub mod loads;
 
 use std::time::Duration;
 
