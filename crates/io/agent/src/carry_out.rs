@@ -181,6 +181,7 @@ impl RestartTask {
                 calls.stop_containers(pod, plan).await.map_err(refused)
             }
             NodeCall::HoldPod(cgroup) => access.freeze(cgroup).await.map_err(failed),
+            NodeCall::KillContainers(ids) => calls.kill_containers(ids).await.map_err(refused),
             NodeCall::StopSandbox(id) => calls.stop_sandbox(id).await.map_err(refused),
             NodeCall::ClearEmptyDirs { cgroup, volumes } => {
                 let uid = pod.and_then(runtime_uid).ok_or_else(gone)?;

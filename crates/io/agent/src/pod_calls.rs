@@ -33,6 +33,9 @@ const LIST_LIMIT: Duration = Duration::from_secs(10);
 /// How long the runtime may take beyond a grace period, and to end a sandbox: the kubelet's own
 /// limit is two minutes.
 const STOP_LIMIT: Duration = Duration::from_secs(120);
+/// How long the kill of a container may take: the kernel ends a process at once, unless it waits
+/// for a device.
+const KILL_LIMIT: Duration = Duration::from_secs(30);
 
 /// The calls of restarts to one runtime.
 #[derive(Clone, Debug)]
@@ -206,6 +209,18 @@ impl PodCalls {
         let limit = grace.to_std() + STOP_LIMIT;
         let stopped = self.0.call("StopContainer", &request, limit).await;
         gone_is_done(stopped)
+    }
+
+    /// Kills containers, without hooks and without grace.
+    ///
+    /// # Errors
+    /// When one could not be killed.
+    pub async fn kill_containers(&self, ids: &[String]) -> Result<(), CriError> {
+        let kills = ids.iter().map(async |id| {
+            let request = StopContainerRequest { container_id: id.clone(), timeout: 0 };
+            gone_is_done(self.0.call("StopContainer", &request, KILL_LIMIT).await)
+        });
+        join_all(kills).await.into_iter().collect()
     }
 
     async fn run_hook(

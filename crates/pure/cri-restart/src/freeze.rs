@@ -6,7 +6,7 @@
 //! ```text
 //! Held      freeze -> the sandbox is stopped -> nothing runs? -> empty the volumes
 //!    v written, with the time for a group
-//! Stopped   wait for the group -> thaw -> the sandbox is removed
+//! Stopped   the sandbox is removed -> wait for the group -> thaw
 //!    v written with the next status
 //! Released
 //! ```
@@ -141,11 +141,13 @@ pub(crate) fn between_sandboxes(
 ) -> Option<RestartAction> {
     let freeze = begun.freeze.as_ref()?;
     match freeze.step {
-        PodFreezeStep::Held => Some(stop_all(at, freeze, spec, runtime, progress)),
+        PodFreezeStep::Held => Some(stop_all(at, begun, freeze, spec, runtime, progress)),
         PodFreezeStep::Stopped if progress.is_released => None,
-        PodFreezeStep::Stopped => {
-            Some(wait_for_group(at).unwrap_or_else(|| release(at, freeze, progress)))
-        }
+        PodFreezeStep::Stopped => Some(
+            remove_frozen(begun, runtime, progress)
+                .or_else(|| wait_for_group(at))
+                .unwrap_or_else(|| release(at, freeze, progress)),
+        ),
         PodFreezeStep::Released => {
             may_be_frozen(freeze, progress).then(|| release(at, freeze, progress))
         }
@@ -161,6 +163,7 @@ pub(crate) fn says_stopped(begun: &RuntimeRestart) -> bool {
 /// The steps to where nothing of the pod runs, and its volumes are as the request wants them.
 fn stop_all(
     at: &RestartSituation<'_>,
+    begun: &RuntimeRestart,
     freeze: &PodFreeze,
     spec: &PodSpec,
     runtime: &PodRuntime,
@@ -169,7 +172,7 @@ fn stop_all(
     let clears = clears_empty_dirs(at.restart, spec);
     if !progress.are_volumes_empty {
         // it was looked at after the pod was frozen: nothing begins from then on
-        if let Some(what) = what_runs(runtime) {
+        if let Some(what) = what_runs(begun, runtime) {
             let why =
                 format!("{what} still runs in the frozen pod: its volumes are left as they are");
             return at.write(PodRestartPhase::Failed, why);
@@ -191,6 +194,20 @@ fn stop_all(
         status.stopped_at.get_or_insert_with(|| at.now.to_time());
     }
     RestartAction::Write(Box::new(status))
+}
+
+/// The removal of the stopped sandbox while the pod is still frozen. A kubelet that finds the ended
+/// containers when it starts the new sandbox counts them as crashed, and waits for its back-off: it
+/// did so with CRI-O 1.36, where a sandbox has no process that a frozen cgroup would hold back. It
+/// is tried once: what the kubelet began in the old sandbox may hold it up until the thaw.
+fn remove_frozen(
+    begun: &RuntimeRestart,
+    runtime: &PodRuntime,
+    progress: &RestartProgress,
+) -> Option<RestartAction> {
+    let sandbox = runtime.sandbox(&begun.sandbox_id)?;
+    let call = || RestartAction::Call(NodeCall::RemoveSandbox(sandbox.id.clone()));
+    (!progress.has_removal_failed).then(call)
 }
 
 /// A member of a group is held until the others have stopped, or the group is over. One that hears
@@ -308,16 +325,18 @@ fn set_step(status: &mut PodRestartStatus, step: PodFreezeStep) {
     }
 }
 
-/// A sandbox that runs and that the request was not begun on.
+/// A sandbox with containers that the request was not begun on. With CRI-O a kubelet makes one
+/// without containers in a frozen pod: it has no process, and writes nothing.
 fn other_sandbox<'a>(begun: &RuntimeRestart, runtime: &'a PodRuntime) -> Option<&'a str> {
     let id = runtime.ready_sandbox()?.id.as_str();
-    (id != begun.sandbox_id).then_some(id)
+    let is_used = runtime.containers_of(id).next().is_some();
+    (is_used && id != begun.sandbox_id).then_some(id)
 }
 
 /// What of the pod may write into its volumes.
-fn what_runs(runtime: &PodRuntime) -> Option<String> {
-    if let Some(sandbox) = runtime.ready_sandbox() {
-        return Some(format!("sandbox {}", sandbox.id));
+fn what_runs(begun: &RuntimeRestart, runtime: &PodRuntime) -> Option<String> {
+    if runtime.sandbox(&begun.sandbox_id).is_some_and(|sandbox| sandbox.is_ready) {
+        return Some(format!("sandbox {}", begun.sandbox_id));
     }
     let running = runtime.containers.iter().find(|container| match container.state {
         RuntimeContainerState::Running | RuntimeContainerState::Unknown => true,

@@ -54,9 +54,13 @@ pub struct RestartProgress {
     are_containers_stopped: bool,
     /// The pod was frozen.
     pub(crate) is_held: bool,
+    /// What still ran in the sandbox was killed once, or cannot be.
+    is_rest_killed: bool,
     is_sandbox_stopped: bool,
     /// The volumes were emptied, since the pod was frozen.
     pub(crate) are_volumes_empty: bool,
+    /// A removal of the sandbox has failed.
+    pub(crate) has_removal_failed: bool,
     /// The pod was thawed.
     pub(crate) is_released: bool,
     /// How it ends; it waits for the thaw to be written.
@@ -75,6 +79,8 @@ pub enum RuntimeCall {
     StopContainers,
     /// The pod's cgroup is frozen.
     HoldPod,
+    /// StopContainer without grace.
+    KillContainers,
     /// StopPodSandbox.
     StopSandbox,
     /// The emptyDir volumes are emptied.
@@ -90,6 +96,7 @@ impl RuntimeCall {
         match self {
             RuntimeCall::StopContainers => "stop the containers",
             RuntimeCall::HoldPod => "freeze the pod",
+            RuntimeCall::KillContainers => "kill the containers",
             RuntimeCall::StopSandbox => "stop the sandbox",
             RuntimeCall::ClearEmptyDirs => "empty the emptyDir volumes",
             RuntimeCall::ReleasePod => "thaw the pod",
@@ -102,6 +109,7 @@ impl RuntimeCall {
         match self {
             RuntimeCall::StopContainers
             | RuntimeCall::HoldPod
+            | RuntimeCall::KillContainers
             | RuntimeCall::StopSandbox
             | RuntimeCall::ClearEmptyDirs => STOP_TRIES_MAX,
             RuntimeCall::ReleasePod | RuntimeCall::RemoveSandbox => REMOVE_TRIES_MAX,
@@ -115,6 +123,7 @@ impl RestartProgress {
         match call {
             RuntimeCall::StopContainers => self.are_containers_stopped = true,
             RuntimeCall::HoldPod => self.is_held = true,
+            RuntimeCall::KillContainers => self.is_rest_killed = true,
             RuntimeCall::StopSandbox => self.is_sandbox_stopped = true,
             RuntimeCall::ClearEmptyDirs => self.are_volumes_empty = true,
             RuntimeCall::ReleasePod => self.is_released = true,
@@ -126,6 +135,7 @@ impl RestartProgress {
     /// A call has failed, with this error.
     pub fn failed(&mut self, call: RuntimeCall, error: &str, now: Tick) {
         self.failed = Some((call, self.failures_of(call).saturating_add(1)));
+        self.has_removal_failed |= call == RuntimeCall::RemoveSandbox;
         self.not_before = now + FAILURE_PAUSE;
         self.last_error = format!("failed to {}: {error}", call.text());
     }
@@ -167,6 +177,8 @@ pub enum NodeCall {
     StopContainers(StopPlan),
     /// This cgroup of the pod is frozen.
     HoldPod(String),
+    /// The containers with these ids are killed.
+    KillContainers(Vec<String>),
     /// The sandbox with this id is stopped.
     StopSandbox(String),
     /// These volumes of the pod are emptied, as long as its cgroup is frozen.
@@ -188,6 +200,7 @@ impl NodeCall {
         match self {
             NodeCall::StopContainers(_) => RuntimeCall::StopContainers,
             NodeCall::HoldPod(_) => RuntimeCall::HoldPod,
+            NodeCall::KillContainers(_) => RuntimeCall::KillContainers,
             NodeCall::StopSandbox(_) => RuntimeCall::StopSandbox,
             NodeCall::ClearEmptyDirs { .. } => RuntimeCall::ClearEmptyDirs,
             NodeCall::ReleasePod(_) => RuntimeCall::ReleasePod,
@@ -401,6 +414,9 @@ fn end(
     // also of one that is not ready: its network may still be there
     let is_stopped = progress.is_sandbox_stopped || freeze::says_stopped(begun);
     if let Some(sandbox) = sandbox.filter(|_| !is_stopped) {
+        if let Some(action) = kill_rest(at, begun, runtime, progress) {
+            return Some(action);
+        }
         return Some(try_call(at, progress, NodeCall::StopSandbox(sandbox.id.clone())));
     }
     if let Some(action) = freeze::between_sandboxes(at, begun, spec, runtime, progress) {
@@ -438,6 +454,30 @@ fn end_containers(
     let grace = at.restart.spec.grace_seconds().unwrap_or(pod_grace);
     let plan = StopPlan::new(spec, &running, TickDuration::of_field(grace));
     Some(RestartAction::Call(NodeCall::StopContainers(plan)))
+}
+
+/// What still runs in the sandbox is killed: what did not end by itself, what the kubelet has
+/// started once more, and all of a pod that is killed frozen. StopPodSandbox does so with
+/// containerd; CRI-O 1.36 asks with a signal first, which a frozen process never gets, and waits
+/// for as long as the call may take.
+fn kill_rest(
+    at: &RestartSituation<'_>,
+    begun: &RuntimeRestart,
+    runtime: &PodRuntime,
+    progress: &mut RestartProgress,
+) -> Option<RestartAction> {
+    let of_it = runtime.containers_of(&begun.sandbox_id).filter(|c| c.may_run());
+    let running: Vec<String> = of_it.map(|container| container.id.clone()).collect();
+    let call = RuntimeCall::KillContainers;
+    // what cannot be killed is left to the sandbox's own stop
+    let is_passed = running.is_empty() || progress.failures_of(call) >= call.tries_max();
+    if !progress.is_rest_killed && is_passed {
+        progress.succeeded(call);
+    }
+    if progress.is_rest_killed {
+        return None;
+    }
+    Some(try_call(at, progress, NodeCall::KillContainers(running)))
 }
 
 /// A call that is tried again after a pause, and given up after some tries.

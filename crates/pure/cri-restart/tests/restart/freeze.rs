@@ -47,7 +47,7 @@ fn volumes_are_emptied_between_the_sandboxes_while_the_pod_is_frozen() {
     let released = format!("ReleasePod {CGROUP}");
     assert_eq!(
         world.calls[1..],
-        [&held, "StopSandbox s1", "ClearEmptyDirs scratch fast", &released, "RemoveSandbox s1"]
+        [&held, "StopSandbox s1", "ClearEmptyDirs scratch fast", "RemoveSandbox s1", &released]
     );
     assert_eq!(step(&world), Some(PodFreezeStep::Released));
     let steps = &world.restart.status.as_ref().unwrap().steps;
@@ -55,6 +55,22 @@ fn volumes_are_emptied_between_the_sandboxes_while_the_pod_is_frozen() {
     assert_eq!(said.len(), 4, "{said:?}");
     assert_eq!(said[1], "the emptyDir volumes are empty");
     assert_eq!(world.agent(), RestartAction::Leave);
+}
+
+#[test]
+fn what_runs_in_a_frozen_pod_is_killed_before_a_runtime_asks_it_to_end() {
+    // the kubelet starts a container once more while no agent runs
+    let mut started_again = world();
+    until_call(&mut started_again, "StopContainers");
+    started_again.crash();
+    started_again.kubelet();
+    for mut world in [on_failure(false), started_again] {
+        world.is_crio = true;
+        world.settle();
+        assert_eq!(world.phase(), Some(PodRestartPhase::Succeeded), "{}", world.message());
+        let said = |call: &&String| call.starts_with("KillContainers");
+        assert_eq!(world.calls.iter().filter(said).count(), 1, "{:?}", world.calls);
+    }
 }
 
 #[test]
@@ -135,7 +151,8 @@ fn what_the_operator_has_ended_is_thawed_by_the_agent_that_finds_it() {
 fn a_pod_that_cannot_be_thawed_is_named_and_tried_again_by_the_next_agent() {
     let mut world = world();
     until_call(&mut world, "ClearEmptyDirs");
-    world.errors = vec!["permission denied".to_owned(); 5];
+    // the removal in the frozen pod, and each thaw
+    world.errors = vec!["permission denied".to_owned(); 6];
     world.settle();
     assert_eq!(world.phase(), Some(PodRestartPhase::Failed));
     assert!(world.message().ends_with("podu1 may still be frozen"), "{}", world.message());
@@ -187,7 +204,8 @@ fn a_pod_that_would_count_as_finished_is_killed_while_it_is_frozen() {
         let mut world = on_failure(clears);
         let held = format!("HoldPod {CGROUP}");
         until_call(&mut world, "StopSandbox");
-        assert_eq!(world.calls, [&held, "StopSandbox s1"], "no container is asked to end");
+        let killed = "KillContainers app2 side3 proxy4 logs5";
+        assert_eq!(world.calls, [&held, killed, "StopSandbox s1"], "none is asked to end");
         let ends = world.runtime.containers.iter().map(|c| c.end.as_ref().unwrap().exit_code);
         assert!({ ends }.all(|code| code == 137));
         world.crash();

@@ -31,7 +31,8 @@ fn a_member_stops_and_waits_frozen_until_its_group_starts() {
     let mut world = member();
     let until = until_it_waits(&mut world);
     assert_eq!(until, Tick::from_secs(100 + 600 + 5), "its own deadline");
-    assert_eq!(world.calls[1..], [format!("HoldPod {CGROUP}").as_str(), "StopSandbox s1"]);
+    let hold = format!("HoldPod {CGROUP}");
+    assert_eq!(world.calls[1..], [hold.as_str(), "StopSandbox s1", "RemoveSandbox s1"]);
     let status = world.restart.status.clone().unwrap();
     assert_eq!(status.stopped_at, Some(Tick::from_secs(100).to_time()));
     assert_eq!(step(&world), Some(PodFreezeStep::Stopped));
@@ -52,6 +53,26 @@ fn a_member_stops_and_waits_frozen_until_its_group_starts() {
     let said: Vec<&str> = steps.iter().map(|step| step.message.as_str()).collect();
     assert_eq!(said[1], "everything has ended: the pod waits, frozen, for the others of its group");
     assert_eq!(world.restart.status.as_ref().unwrap().stopped_at, status.stopped_at);
+}
+
+#[test]
+fn a_sandbox_that_cannot_be_removed_while_its_pod_is_frozen_is_removed_after_the_thaw() {
+    let mut world = member();
+    until_call(&mut world, "StopSandbox");
+    let stuck = "container app is starting";
+    world.errors.push(stuck.to_owned());
+    until_it_waits(&mut world);
+    assert!(world.is_frozen && world.runtime.sandbox("s1").is_some());
+    for _ in 0..10 {
+        world.pass(10);
+        assert!(matches!(world.agent(), RestartAction::Wait(_)), "it holds until its group starts");
+    }
+    world.turn = MemberTurn::Start;
+    world.settle();
+    let release = format!("ReleasePod {CGROUP}");
+    let end = ["RemoveSandbox s1", release.as_str(), "RemoveSandbox s1"];
+    assert_eq!(world.calls[world.calls.len() - 3..], end);
+    assert_eq!(world.phase(), Some(PodRestartPhase::Succeeded), "{}", world.message());
 }
 
 #[test]

@@ -69,6 +69,19 @@ fn a_network_that_cannot_be_taken_down_ends_the_restart_after_two_tries() {
 }
 
 #[test]
+fn what_does_not_end_in_time_is_killed_and_what_cannot_be_killed_is_left_to_the_sandbox() {
+    let mut world = NodeWorld::new(request(json!({})), pod(json!({})));
+    world.agent();
+    world.errors = vec!["deadline".to_owned(); 4];
+    world.settle();
+    assert_eq!(world.phase(), Some(PodRestartPhase::Succeeded), "{}", world.message());
+    let kinds: Vec<&str> = world.calls.iter().filter_map(|call| call.split(' ').next()).collect();
+    let expected = ["StopContainers", "StopContainers", "KillContainers", "KillContainers"];
+    assert_eq!(kinds[..4], expected);
+    assert_eq!(kinds[4..], ["StopSandbox", "RemoveSandbox"]);
+}
+
+#[test]
 fn a_fast_restart_leaves_no_grace_and_so_runs_no_hook() {
     let mut request = request(json!({"rung": "Containers", "fast": true}));
     request.spec.empty_dirs = None;

@@ -30,6 +30,9 @@ pub struct NodeWorld {
     pub turn: MemberTurn,
     /// Whether the pod's cgroup is frozen.
     pub is_frozen: bool,
+    /// CRI-O: StopPodSandbox waits for what is asked to end, and a sandbox has no process that a
+    /// frozen cgroup would hold back.
+    pub is_crio: bool,
     /// Whether there is something in its emptyDir volumes from before the request.
     pub is_dirty: bool,
     made: u32,
@@ -80,6 +83,7 @@ impl NodeWorld {
             support: FreezeSupport::EmptiesVolumes,
             turn: MemberTurn::Stop,
             is_frozen: false,
+            is_crio: false,
             is_dirty: true,
             made: 0,
         };
@@ -145,6 +149,11 @@ impl NodeWorld {
                     self.is_frozen = true;
                 }
             }
+            NodeCall::KillContainers(ids) => {
+                if self.call(RuntimeCall::KillContainers, &ids.join(" ")) {
+                    ids.iter().for_each(|id| self.end(id, 137));
+                }
+            }
             NodeCall::ClearEmptyDirs { cgroup: _, volumes } => {
                 let names: Vec<&str> = volumes.iter().map(|volume| volume.name.as_str()).collect();
                 if self.call(RuntimeCall::ClearEmptyDirs, &names.join(" ")) {
@@ -159,6 +168,10 @@ impl NodeWorld {
                 }
             }
             NodeCall::StopSandbox(id) => {
+                let runs = self.runtime.containers_of(id).any(RuntimeContainer::may_run);
+                if runs && self.is_frozen && self.is_crio {
+                    self.errors.push("the deadline was exceeded".to_owned());
+                }
                 if self.call(RuntimeCall::StopSandbox, id) {
                     self.end_sandbox(id);
                 }
@@ -219,7 +232,7 @@ impl NodeWorld {
     /// The kubelet lists anew: a sandbox if none is ready, containers that do not run, the status.
     /// What it starts in a frozen cgroup waits.
     pub fn kubelet(&mut self) {
-        if self.is_frozen {
+        if self.is_frozen && !self.is_crio {
             return;
         }
         if self.runtime.ready_sandbox().is_none() {
@@ -227,6 +240,9 @@ impl NodeWorld {
             let id = format!("s{}", self.made);
             let created_at = i64::from(self.made);
             self.runtime.sandboxes.push(RuntimeSandbox { id, is_ready: true, created_at });
+        }
+        if self.is_frozen {
+            return;
         }
         let sandbox = self.runtime.ready_sandbox().unwrap().id.clone();
         let mut shown = Vec::new();

@@ -23,6 +23,8 @@ const BACK_OFF_MAX: u64 = 300;
 /// A node.
 pub(crate) struct ClusterNode {
     name: String,
+    /// Whether its runtime is CRI-O; else it is containerd.
+    pub(crate) is_crio: bool,
     /// Whether its kubelet looks after pods.
     pub(crate) has_kubelet: bool,
     /// Whether its runtime answers.
@@ -100,9 +102,10 @@ impl PodOnNode {
         now < at + TickDuration::from_secs(pause)
     }
 
-    /// One look of the kubelet. What it starts in a frozen cgroup waits.
-    fn sync(&mut self, now: Tick) {
-        if self.is_frozen {
+    /// One look of the kubelet. What it starts in a frozen cgroup waits; with CRI-O a sandbox has
+    /// no process that would.
+    fn sync(&mut self, is_crio: bool, now: Tick) {
+        if self.is_frozen && !is_crio {
             return;
         }
         if self.runtime.ready_sandbox().is_none() {
@@ -110,7 +113,13 @@ impl PodOnNode {
             let id = format!("s{}", self.made);
             let created_at = i64::from(self.made);
             self.runtime.sandboxes.push(RuntimeSandbox { id, is_ready: true, created_at });
-            self.ended = None;
+            // of a container that it still finds it says that it crashed
+            if self.runtime.containers.is_empty() {
+                self.ended = None;
+            }
+        }
+        if self.is_frozen {
+            return;
         }
         let sandbox = self.runtime.ready_sandbox().expect("it is there").id.clone();
         let running = self.runtime.containers_of(&sandbox).find(|c| c.may_run());
@@ -177,6 +186,7 @@ impl ClusterNode {
     pub(crate) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
+            is_crio: false,
             has_kubelet: true,
             has_runtime: true,
             failing_calls: 0,
@@ -198,7 +208,7 @@ impl ClusterNode {
         for pod in pods.iter().filter(|pod| pod.metadata.namespace.as_deref() != Some(OWN)) {
             let uid = runtime_uid(pod).expect("a UID").to_owned();
             let on_node = self.pods.entry(uid).or_default();
-            on_node.sync(world.now);
+            on_node.sync(self.is_crio, world.now);
             let status = on_node.status(pod, world.now);
             if serde_json::to_value(&pod.status).expect("a status") != status {
                 world.report_pod(pod, status);
@@ -350,6 +360,7 @@ impl ClusterNode {
             }
             NodeCall::HoldPod(_) => pod.is_frozen = true,
             NodeCall::ReleasePod(_) => pod.is_frozen = false,
+            NodeCall::KillContainers(ids) => ids.iter().for_each(|id| pod.end(id, 137, now)),
             NodeCall::StopSandbox(id) => pod.end_sandbox(id, now),
             NodeCall::ClearEmptyDirs { .. } => {
                 assert!(pod.is_frozen && !pod.runs(), "emptied below what may run");
@@ -382,7 +393,10 @@ impl ClusterNode {
 /// Whether the runtime answers a call; the others are the kernel's.
 fn is_of_runtime(call: &NodeCall) -> bool {
     match call {
-        NodeCall::StopContainers(_) | NodeCall::StopSandbox(_) | NodeCall::RemoveSandbox(_) => true,
+        NodeCall::StopContainers(_)
+        | NodeCall::KillContainers(_)
+        | NodeCall::StopSandbox(_)
+        | NodeCall::RemoveSandbox(_) => true,
         NodeCall::HoldPod(_) | NodeCall::ReleasePod(_) | NodeCall::ClearEmptyDirs { .. } => false,
     }
 }

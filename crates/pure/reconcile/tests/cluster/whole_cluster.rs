@@ -91,8 +91,9 @@ impl Cluster {
             let name = format!("web-{number}");
             world.pod(SHOP, &name, Some("web"), json!({"nodeName": node, "volumes": volumes}));
         }
-        let nodes = NODES.map(ClusterNode::new).into_iter().collect();
-        let mut cluster = Self { world, nodes, asked: 0 };
+        let mut nodes = NODES.map(ClusterNode::new);
+        nodes[1].is_crio = true;
+        let mut cluster = Self { world, nodes: nodes.into(), asked: 0 };
         cluster.pass(5);
         cluster
     }
