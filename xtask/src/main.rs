@@ -206,12 +206,34 @@ fn test(args: &[String]) -> anyhow::Result<()> {
     if !args.is_empty() {
         return run(nextest.args(args));
     }
+    let mut build = at_lowest_priority(simulator_tests()?.args(["--no-run", "--cargo-quiet"]));
+    let mut build = build.spawn().with_context(|| format!("run {}", describe(&build)))?;
     let others = run(nextest.args(["-E", &format!("not package({SIMULATOR})")]));
-    // Unoptimised, the simulator's tests take as long as a third of all others.
-    let simulator = run(tools::cargo_nextest()?
+    // what it found wrong is said again by the run that needs it
+    build.wait()?;
+    others.and(run(&mut simulator_tests()?))
+}
+
+/// Unoptimised, the simulator's tests take as long as a third of all others.
+fn simulator_tests() -> anyhow::Result<Command> {
+    let mut nextest = tools::cargo_nextest()?;
+    nextest
         .args(["nextest", "run", "--locked", "--cargo-profile", CAMPAIGNS])
-        .args(["--package", SIMULATOR]));
-    others.and(simulator)
+        .args(["--package", SIMULATOR]);
+    Ok(nextest)
+}
+
+/// The same command, on what others leave of the processor: tests on containers mostly wait.
+fn at_lowest_priority(command: &Command) -> Command {
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => nice.env(name, value),
+            None => nice.env_remove(name),
+        };
+    }
+    nice
 }
 
 fn cargo<const N: usize>(args: [&str; N]) -> anyhow::Result<()> {
