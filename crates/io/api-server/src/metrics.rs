@@ -75,11 +75,9 @@ impl RequestLabels {
             return nothing(method);
         };
         let served = entry.subresources.iter().any(|sub| sub.name() == path.subresource);
-        let verb = match RequestOptions::parse(&request.query) {
-            Ok(options) => RequestVerb::from_request(&request.method, &path, &options)
-                .map_or(method, verb_name),
-            Err(_) => method,
-        };
+        let options = RequestOptions::parse(&request.query);
+        let verb =
+            RequestVerb::from_request(&request.method, &path, &options).map_or(method, verb_name);
         let scope = match (path.name.is_empty(), path.namespace.is_empty()) {
             (false, _) => "resource",
             (true, false) => "namespace",

@@ -27,6 +27,7 @@ use crate::discovery::{self, Discovery};
 use crate::expiry::EventExpiry;
 use crate::flow_control::{self, FlowControlFeed};
 use crate::impersonation::{self, Impersonation};
+use crate::keys;
 use crate::node_query::MetricsQuery;
 use crate::outcome::{ApiAnswer, RequestOutcome};
 use crate::registry::{AnyObject, KindEntry, KindOrigin, Registry, ResourceScope, Subresource};
@@ -43,7 +44,6 @@ use crate::shared::{ApiParts, ApiShared};
 use crate::status::ApiError;
 use crate::subresources::{self, binding};
 use crate::verbs;
-use crate::{keys, managed_fields};
 
 /// The API. Cheap to clone; all clones are the same.
 #[derive(Clone)]
@@ -395,7 +395,7 @@ impl Api {
     /// [`Api::handle`] decides again.
     ///
     /// # Errors
-    /// 401 without an identity, 403 without the right, 400 when the query cannot be read.
+    /// 401 without an identity, 403 without the right.
     pub fn authorize(
         &self,
         who: &ClientIdentity,
@@ -405,7 +405,7 @@ impl Api {
         match PathTarget::parse(asked.path) {
             PathTarget::Other(path) => self.authorize_path((who, notes), asked.method, &path),
             PathTarget::Resource(path) => {
-                let options = RequestOptions::of_path(&path, asked.query)?;
+                let options = RequestOptions::of_path(&path, asked.query);
                 let verb = RequestVerb::from_request(asked.method, &path, &options);
                 attributes::of_resource(asked.method, &path, (verb, &options), |what| {
                     self.shared.authorize_request(who, what, notes)
@@ -421,6 +421,7 @@ impl Api {
     ) -> Result<RequestOutcome, ApiError> {
         match PathTarget::parse(&request.path) {
             PathTarget::Other(path) => {
+                RequestOptions::parse(&request.query).check_timeout()?;
                 let asks = (&request.identity, request.notes.as_deref());
                 self.authorize_path(asks, &request.method, &path)?;
                 if let Some(outcome) = routing::route_discovery(&self.shared, request, &path) {
@@ -448,20 +449,20 @@ impl Api {
         (request, session): (&ApiRequest, &AdmissionSession),
         path: &ResourcePath,
     ) -> Result<RequestOutcome, ApiError> {
-        let options = RequestOptions::of_path(path, &request.query)?;
+        let options = RequestOptions::of_path(path, &request.query);
         let verb = RequestVerb::from_request(&request.method, path, &options);
+        let is_watch = verb == Some(RequestVerb::Watch);
+        if !is_watch && !path.is_long_running() {
+            options.check_timeout()?;
+        }
         attributes::of_resource(&request.method, path, (verb, &options), |what| {
             self.shared.authorize_request(&request.identity, what, request.notes.as_deref())
         })?;
         let group_version = (path.group.as_str(), path.version.as_str());
-        let is_watch = verb == Some(RequestVerb::Watch);
         if let Some(outcome) = routing::route(&self.shared, request, group_version, is_watch) {
             return Ok(outcome);
         }
-        if let Some(verb) = verb {
-            options.check(verb)?;
-        }
-        if let Some(answer) = reviews::serve(&self.shared, request, path)? {
+        if let Some(answer) = reviews::serve(&self.shared, request, (path, &options))? {
             return Ok(answer.into());
         }
         if let Some(outcome) = resource_metrics::query(request, path, &options)? {
@@ -490,16 +491,12 @@ impl Api {
             return self.serve_old_watch((request, session), (entry, path), options);
         }
         let call = ApiCall::new(&self.shared, entry, path, options, (request, session));
-        if path.subresource.is_empty() {
-            // before anything is written
-            call.form()?;
-        }
-        managed_fields::check_options(&call, verb)?;
-        let outcome = match path.subresource.as_str() {
-            "" if bound_by_body.is_some() => binding::create_by_body(&call),
-            "" => main(&call, verb),
-            _ => sub(&call, verb),
-        };
+        let outcome =
+            call.check_form_and_options(verb).and_then(|()| match path.subresource.as_str() {
+                "" if bound_by_body.is_some() => binding::create_by_body(&call),
+                "" => main(&call, verb),
+                _ => sub(&call, verb),
+            });
         match entry.deprecation.as_deref() {
             Some(warning) => with_warning(outcome, warning),
             None => outcome,
@@ -524,6 +521,7 @@ impl Api {
             options.field_selector = selected.join(",");
         }
         let call = ApiCall::new(&self.shared, entry, &path, options, (request, session));
+        call.check_form_and_options(RequestVerb::Watch)?;
         verbs::watch::watch(&call)
     }
 }

@@ -4,7 +4,7 @@
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Namespace, ReplicationController};
 
-use crate::registry::AnyObject;
+use crate::registry::{AnyObject, KindEntry};
 
 /// The finalizer that keeps an owner until its dependents are gone (foreground deletion).
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -23,12 +23,12 @@ pub(crate) fn keeps_dependents(object: &dyn AnyObject) -> bool {
     object.as_any().is::<ReplicationController>() || object.as_any().is::<Job>()
 }
 
-/// The warning about the deletion of a Job that does not say what becomes of its pods.
-pub(crate) fn orphaning_warning(object: &dyn AnyObject) -> Option<String> {
+/// The warning about a deletion of Jobs that does not say what becomes of their pods.
+pub(crate) fn orphaning_warning(entry: &KindEntry) -> Option<String> {
     let text = "child pods are preserved by default when jobs are deleted; set \
                 propagationPolicy=Background to remove them or set propagationPolicy=Orphan to \
                 suppress this warning";
-    object.as_any().is::<Job>().then(|| text.to_owned())
+    (entry.group_and_kind() == ("batch", "Job")).then(|| text.to_owned())
 }
 
 /// Whether nothing keeps the object any more.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::node_query::{FigureOwner, MetricsQuery};
 use crate::outcome::{ApiAnswer, RequestOutcome};
 use crate::registry::ResourceScope;
-use crate::request::{ApiRequest, RequestOptions, ResourcePath};
+use crate::request::{ApiRequest, RequestOptions, RequestVerb, ResourcePath};
 use crate::selectors::LabelSelector;
 use crate::status::ApiError;
 
@@ -89,6 +89,8 @@ pub(crate) fn query(
     if request.method != Method::GET || options.watch {
         return Err(ApiError::method_not_allowed());
     }
+    let verb = if path.name.is_empty() { RequestVerb::List } else { RequestVerb::Get };
+    options.check(verb)?;
     let selector = LabelSelector::parse(&options.label_selector).map_err(ApiError::bad_request)?;
     let (namespace, name) = (path.namespace.clone(), path.name.clone());
     Ok(Some(RequestOutcome::ResourceMetrics(MetricsQuery { kind, namespace, name, selector })))

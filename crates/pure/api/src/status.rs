@@ -121,6 +121,15 @@ impl ApiError {
         self
     }
 
+    /// The same, for a client that waits in vain.
+    #[must_use]
+    pub fn without_retry(mut self) -> Self {
+        if let Some(details) = &mut self.0.details {
+            details.retry_after_seconds = None;
+        }
+        self
+    }
+
     /// The same, with a warning before all others.
     #[must_use]
     pub fn with_first_warning(mut self, warning: String) -> Self {
@@ -317,6 +326,8 @@ impl ApiError {
 
     /// 409: the object is not the one that a precondition of its deletion names.
     pub fn unmet_precondition(entry: &KindEntry, name: &str, why: &str) -> Self {
+        // a view is refused in the name of what is stored
+        let entry = entry.home();
         let kind = entry.group_kind();
         let message = format!("Operation cannot be fulfilled on {kind} {name:?}: {why}");
         let mut error = Self::new(StatusCode::CONFLICT, "Conflict", message).about(entry, name);

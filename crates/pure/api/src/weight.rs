@@ -66,7 +66,7 @@ impl Api {
         }
         let Some(entry) = self.kind(path) else { return 1 };
         let looked_at_all = [&options.label_selector, &options.field_selector];
-        let looked_at_max = match options.limit {
+        let looked_at_max = match options.limit.filter(|_| !options.has_one_page()) {
             Some(limit) if looked_at_all.iter().all(|selector| selector.is_empty()) => limit,
             Some(_) | None => usize::MAX,
         };
@@ -80,7 +80,7 @@ impl Api {
         if !path.name.is_empty() {
             return false;
         }
-        let is_watch = RequestOptions::parse(query).is_ok_and(|options| options.watch);
+        let is_watch = RequestOptions::parse(query).watch;
         let entry = self.kind(path).filter(|_| !is_watch);
         self.has_many(entry.as_ref(), &path.namespace)
     }

@@ -43,6 +43,7 @@ pub use cel::policy::{
 pub use cel::semver::is_semantic_version;
 pub use compile::SchemaCompileError;
 pub use definition::{DefinitionSchema, FieldPathError, check_definition_schema, type_of_field};
+pub use formats::parse_go_duration;
 use serde_json::Value;
 
 /// How deep a schema may nest.

@@ -2,6 +2,7 @@
 //! wrong.
 
 mod built_in_form;
+mod media_type;
 mod strict_errors;
 mod tracked;
 pub mod type_error;
@@ -56,16 +57,21 @@ pub struct Body {
 
 /// The format that a `Content-Type` names; none at all is JSON.
 pub fn body_format(content_type: &str) -> Result<BodyFormat, ApiError> {
-    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    let (media_type, parameters) = media_type::split(content_type);
     match media_type.to_ascii_lowercase().as_str() {
+        _ if !media_type::are_readable(parameters) => Err(unknown_format()),
         "" | "application/json" => Ok(BodyFormat::Json),
         "application/vnd.kubernetes.protobuf" => Ok(BodyFormat::Protobuf),
         "application/yaml" | "application/x-yaml" | "text/yaml" => Ok(BodyFormat::Yaml),
-        _ => Err(ApiError::unsupported_media_type(
-            "the body of the request was in an unknown format - accepted media types include: \
-             application/json, application/yaml, application/vnd.kubernetes.protobuf",
-        )),
+        _ => Err(unknown_format()),
     }
+}
+
+fn unknown_format() -> ApiError {
+    ApiError::unsupported_media_type(
+        "the body of the request was in an unknown format - accepted media types include: \
+         application/json, application/yaml, application/vnd.kubernetes.protobuf",
+    )
 }
 
 /// Reads a body.

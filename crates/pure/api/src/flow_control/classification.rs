@@ -4,12 +4,7 @@ use rekindle_flow_control::{FlowConfiguration, RequestClass, RequestDigest, Requ
 
 use crate::api::Api;
 use crate::auth::{AccessAttributes, ClientIdentity, UserInfo};
-use crate::request::{
-    PathTarget, RequestLine, RequestOptions, RequestVerb, ResourcePath, attributes,
-};
-
-/// Subresources that go on for as long as the client wants. Upstream does not classify them.
-const LONG_RUNNING: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+use crate::request::{PathTarget, RequestLine, RequestOptions, RequestVerb, attributes};
 
 /// A request with its class.
 #[derive(Clone, Debug)]
@@ -48,9 +43,10 @@ impl Api {
                 Some(ClassifiedRequest { class, width: 1 })
             }
             PathTarget::Resource(path) => {
-                let options = RequestOptions::of_path(&path, asked.query).unwrap_or_default();
+                let options = RequestOptions::of_path(&path, asked.query);
                 let verb = RequestVerb::from_request(asked.method, &path, &options);
-                if is_long_running(&path) {
+                // upstream does not classify them
+                if path.is_long_running() {
                     return None;
                 }
                 let class =
@@ -63,10 +59,6 @@ impl Api {
             }
         }
     }
-}
-
-fn is_long_running(path: &ResourcePath) -> bool {
-    LONG_RUNNING.contains(&path.subresource.as_str())
 }
 
 fn target<'a>(what: &AccessAttributes<'a>) -> RequestTarget<'a> {

@@ -1,5 +1,7 @@
 //! In which form a client wants its answer.
 
+use std::cmp::Reverse;
+
 use crate::protobuf;
 use crate::status::ApiError;
 
@@ -73,29 +75,70 @@ impl AcceptClause<'_> {
     fn param(&self, name: &str) -> &str {
         self.params.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| *value)
     }
+
+    /// Its place among others: the least is the best.
+    fn rank(&self) -> (Reverse<u32>, bool, bool) {
+        let quality: f32 = self.param("q").parse().unwrap_or(1.0);
+        let quality = Reverse((quality.clamp(0.0, 1.0) * 1000.0) as u32);
+        (quality, self.media_type == ANY_TYPE, self.media_type.ends_with("/*"))
+    }
+
+    /// Whether it names a media type that is served, or any at all. Upstream's routes know no
+    /// `application/*`.
+    fn has_served_type(&self, has_protobuf: bool) -> bool {
+        match self.media_type {
+            ANY_TYPE | JSON => true,
+            media_type => has_protobuf && media_type == protobuf::MEDIA_TYPE,
+        }
+    }
+
+    /// The form that it asks for; none when there is no such form.
+    fn form(&self, include_object: &str) -> Result<Option<Representation>, ApiError> {
+        if !matches!(self.param("stream"), "" | "watch") {
+            return Ok(None);
+        }
+        let says_none = ["as", "g", "v"].iter().all(|name| self.param(name).is_empty());
+        let form = match (self.param("as"), MetaVersion::of_clause(self)) {
+            _ if says_none => Representation::Objects,
+            ("Table", Some(version)) if is_json(self.media_type) => {
+                Representation::Table(include(include_object)?, version)
+            }
+            ("PartialObjectMetadata", Some(version)) => {
+                Representation::Metadata(MetadataShape::Object, version)
+            }
+            ("PartialObjectMetadataList", Some(version)) => {
+                Representation::Metadata(MetadataShape::List, version)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(form))
+    }
 }
 
-/// The clauses of an `Accept` header, best first: by `q`, then in order.
+const ANY_TYPE: &str = "*/*";
+const JSON: &str = "application/json";
+
+/// The clauses of an `Accept` header, best first: by `q`, then those without wildcards, then in
+/// order. Upstream takes what has a `q` of 0, too.
 fn clauses(accept: &str) -> Vec<AcceptClause<'_>> {
-    let mut all: Vec<(u32, AcceptClause<'_>)> = accept
+    let mut all: Vec<AcceptClause<'_>> = accept
         .split(',')
         .filter(|clause| !clause.trim().is_empty())
         .map(|clause| {
             let mut parts = clause.split(';').map(str::trim);
             let media_type = parts.next().unwrap_or_default();
-            let params: Vec<_> = parts.filter_map(|part| part.split_once('=')).collect();
-            let quality = params.iter().find(|(key, _)| *key == "q");
-            let quality: f32 = quality.and_then(|(_, value)| value.parse().ok()).unwrap_or(1.0);
-            ((quality.clamp(0.0, 1.0) * 1000.0) as u32, AcceptClause { media_type, params })
+            AcceptClause {
+                media_type,
+                params: parts.filter_map(|part| part.split_once('=')).collect(),
+            }
         })
-        .filter(|(quality, _)| *quality > 0)
         .collect();
-    all.sort_by_key(|(quality, _)| std::cmp::Reverse(*quality));
-    all.into_iter().map(|(_, clause)| clause).collect()
+    all.sort_by_key(AcceptClause::rank);
+    all
 }
 
 fn is_json(media_type: &str) -> bool {
-    matches!(media_type, "application/json" | "application/*" | "*/*")
+    matches!(media_type, JSON | "application/*" | ANY_TYPE)
 }
 
 /// How an answer is written.
@@ -110,7 +153,7 @@ pub enum AnswerEncoding {
 /// The encoding that the client likes best of those that we have.
 pub(crate) fn preferred_encoding(accept: &str) -> AnswerEncoding {
     let known = clauses(accept).into_iter().find_map(|clause| match clause.media_type {
-        protobuf::MEDIA_TYPE => Some(AnswerEncoding::Protobuf),
+        protobuf::MEDIA_TYPE => clause.form("").ok().flatten().map(|_| AnswerEncoding::Protobuf),
         media_type => is_json(media_type).then_some(AnswerEncoding::Json),
     });
     known.unwrap_or(AnswerEncoding::Json)
@@ -125,33 +168,19 @@ pub fn negotiate(
     if accept.trim().is_empty() {
         return Ok(Representation::Objects);
     }
-    let mut has_other_form = false;
-    for clause in clauses(accept) {
-        let is_json = is_json(clause.media_type);
-        let is_known = is_json || has_protobuf && clause.media_type == protobuf::MEDIA_TYPE;
-        if !is_known {
-            continue;
-        }
-        match (clause.param("as"), MetaVersion::of_clause(&clause)) {
-            ("", _) => return Ok(Representation::Objects),
-            ("Table", Some(version)) if is_json => {
-                return Ok(Representation::Table(include(include_object)?, version));
-            }
-            ("PartialObjectMetadata", Some(version)) => {
-                return Ok(Representation::Metadata(MetadataShape::Object, version));
-            }
-            ("PartialObjectMetadataList", Some(version)) => {
-                return Ok(Representation::Metadata(MetadataShape::List, version));
-            }
-            _ => has_other_form = true,
+    let clauses = clauses(accept);
+    if !clauses.iter().any(|clause| clause.has_served_type(has_protobuf)) {
+        return Err(ApiError::not_acceptable());
+    }
+    for clause in clauses {
+        let is_known = is_json(clause.media_type) || clause.has_served_type(has_protobuf);
+        if is_known && let Some(form) = clause.form(include_object)? {
+            return Ok(form);
         }
     }
-    match has_other_form {
-        true => Err(ApiError::not_acceptable_form(
-            "only the following media types are accepted: application/json",
-        )),
-        false => Err(ApiError::not_acceptable()),
-    }
+    Err(ApiError::not_acceptable_form(
+        "only the following media types are accepted: application/json",
+    ))
 }
 
 fn include(value: &str) -> Result<IncludeObject, ApiError> {
@@ -210,6 +239,13 @@ mod tests {
                 Some(Representation::Objects),
             ),
             ("application/json;q=0.5,application/json;as=Table;v=v1;g=meta.k8s.io", Some(table)),
+            ("*/*;as=Table;v=v1;g=meta.k8s.io", Some(table)),
+            ("*/*;as=Table;v=v1;g=meta.k8s.io,application/json", Some(Representation::Objects)),
+            ("application/json;q=0", Some(Representation::Objects)),
+            ("application/*", None),
+            ("application/json;v=v1", None),
+            ("application/json;stream=x", None),
+            ("application/json;charset=utf-8", Some(Representation::Objects)),
             (
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
                 Some(Representation::Metadata(MetadataShape::List, MetaVersion::V1)),
@@ -223,6 +259,7 @@ mod tests {
         assert_eq!(negotiate((protobuf, true), "").ok(), Some(Representation::Objects));
         let table = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io";
         assert!(negotiate((table, true), "").is_err());
+        assert_eq!(preferred_encoding(table), AnswerEncoding::Json);
     }
 
     #[test]

@@ -6,8 +6,7 @@ use super::{PathTarget, RequestLine, RequestOptions, RequestVerb, ResourcePath};
 use crate::auth::AccessAttributes;
 use crate::selectors::FieldSelector;
 
-/// Shows what a request is about, with the version of the resource. A query that cannot be read
-/// counts as empty.
+/// Shows what a request is about, with the version of the resource.
 pub fn of_request<T>(
     asked: &RequestLine<'_>,
     see: impl FnOnce(&AccessAttributes<'_>, &str) -> T,
@@ -19,7 +18,7 @@ pub fn of_request<T>(
             see(&AccessAttributes::Path { verb: &verb, path: &path }, "")
         }
         PathTarget::Resource(path) => {
-            let options = RequestOptions::of_path(&path, asked.query).unwrap_or_default();
+            let options = RequestOptions::of_path(&path, asked.query);
             let verb = RequestVerb::from_request(asked.method, &path, &options);
             of_resource(asked.method, &path, (verb, &options), |what| see(what, &path.version))
         }

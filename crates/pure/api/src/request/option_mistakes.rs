@@ -1,15 +1,18 @@
 //! What is wrong with the options of a request, as upstream's validation of options says it.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::DeleteOptions;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, Preconditions};
+use rekindle_structural_schema::parse_go_duration;
 
 use super::RequestVerb;
-use super::options::{RequestOptions, RevisionMatch};
+use super::options::{LIMIT, RequestOptions, RevisionMatch, TIMEOUT};
 use crate::registry::FieldError;
 use crate::registry::field_error::FieldProblem;
+use crate::selectors;
 use crate::status::ApiError;
 
 const MATCH: &str = "resourceVersionMatch";
 const SEND_INITIAL: &str = "sendInitialEvents";
+const NO_CONTINUE: &str = "resourceVersionMatch is forbidden when continue is provided";
 /// The longest name of a manager of fields.
 const MANAGER_BYTES_MAX: usize = 128;
 
@@ -17,28 +20,71 @@ impl RequestOptions {
     /// Refuses options that make no sense for this verb.
     ///
     /// # Errors
-    /// 422, with each mistake.
+    /// 400 when one cannot be read, 422 with each mistake otherwise.
     pub fn check(&self, verb: RequestVerb) -> Result<(), ApiError> {
+        match verb {
+            RequestVerb::List | RequestVerb::Watch | RequestVerb::DeleteCollection => {
+                self.number(LIMIT)?;
+                self.number(TIMEOUT)?;
+            }
+            RequestVerb::Get if self.flag("export") => {
+                return Err(ApiError::bad_request(
+                    "the export parameter, deprecated since v1.14, is no longer supported",
+                ));
+            }
+            RequestVerb::Get
+            | RequestVerb::Create
+            | RequestVerb::Update
+            | RequestVerb::Patch
+            | RequestVerb::Delete => {}
+        }
         let (kind, errors) = match verb {
-            RequestVerb::List => ("ListOptions", self.list_mistakes()),
+            RequestVerb::List | RequestVerb::DeleteCollection => {
+                ("ListOptions", self.list_mistakes())
+            }
             RequestVerb::Watch => ("ListOptions", self.watch_mistakes()),
             RequestVerb::Create => ("CreateOptions", self.write_mistakes()),
             RequestVerb::Update => ("UpdateOptions", self.write_mistakes()),
             RequestVerb::Patch => ("PatchOptions", self.write_mistakes()),
             // the options of a deletion are checked where they are read
-            RequestVerb::Get | RequestVerb::Delete | RequestVerb::DeleteCollection => return Ok(()),
+            RequestVerb::Get | RequestVerb::Delete => return Ok(()),
         };
-        if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid_options(kind, &errors)) }
+        if errors.is_empty() {
+            return Ok(());
+        }
+        // a selector that cannot be read comes before what is wrong with the rest
+        if kind == "ListOptions" {
+            selectors::check_texts(self)?;
+        }
+        Err(ApiError::invalid_options(kind, &errors))
+    }
+
+    /// Refuses a `timeout` that is no duration.
+    ///
+    /// # Errors
+    /// 400.
+    pub fn check_timeout(&self) -> Result<(), ApiError> {
+        let given = self.get("timeout").filter(|given| !given.is_empty());
+        match given.filter(|given| parse_go_duration(given).is_none()) {
+            None => Ok(()),
+            Some(given) => Err(ApiError::bad_request(format!(
+                "invalid timeout specified in the request URL - {given:?} is no duration such as 30s"
+            ))),
+        }
     }
 
     /// The options of a deletion, as far as a query can say them.
     pub fn delete_options(&self) -> DeleteOptions {
         let dry_run = self.all("dryRun");
+        let said = |name| self.get(name).filter(|value| !value.is_empty()).map(str::to_owned);
+        let preconditions =
+            Preconditions { uid: said("uid"), resource_version: said("resourceVersion") };
         DeleteOptions {
             dry_run: Some(dry_run).filter(|values| !values.is_empty()),
             grace_period_seconds: self.grace_period_seconds,
             orphan_dependents: self.orphan_dependents,
             propagation_policy: self.propagation_policy.clone(),
+            preconditions: Some(preconditions).filter(|wanted| *wanted != Preconditions::default()),
             ..DeleteOptions::default()
         }
     }
@@ -62,11 +108,7 @@ impl RequestOptions {
                 MATCH,
                 "resourceVersionMatch is forbidden unless resourceVersion is provided",
             );
-            forbidden(
-                !self.continue_token.is_empty(),
-                MATCH,
-                "resourceVersionMatch is forbidden when continue is provided",
-            );
+            forbidden(!self.continue_token.is_empty(), MATCH, NO_CONTINUE);
             if self.resource_version_match.is_none() {
                 let supported = ["Exact", "NotOlderThan", ""];
                 errors.push(FieldError::not_supported(MATCH, given, &supported));
@@ -94,6 +136,12 @@ impl RequestOptions {
             errors.push(FieldError::forbidden(MATCH, why));
         }
         if given.is_empty() {
+            // such a watch begins with the state, as if the client had asked for that
+            let begins_with_state = self.send_initial_events.is_none()
+                && matches!(self.resource_version.as_str(), "" | "0");
+            if begins_with_state && !self.continue_token.is_empty() {
+                errors.push(FieldError::forbidden(MATCH, NO_CONTINUE));
+            }
             return errors;
         }
         if self.send_initial_events.is_none() {
@@ -105,8 +153,7 @@ impl RequestOptions {
             errors.push(FieldError::not_supported(MATCH, given, &["NotOlderThan"]));
         }
         if !self.continue_token.is_empty() {
-            let why = "resourceVersionMatch is forbidden when continue is provided";
-            errors.push(FieldError::forbidden(MATCH, why));
+            errors.push(FieldError::forbidden(MATCH, NO_CONTINUE));
         }
         errors
     }

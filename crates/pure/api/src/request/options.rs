@@ -72,15 +72,15 @@ impl DryRun {
 impl RequestOptions {
     /// Reads the query string of a request to this path. A pod that is asked through the API reads
     /// its query itself.
-    pub fn of_path(path: &ResourcePath, query: &str) -> Result<Self, ApiError> {
+    pub fn of_path(path: &ResourcePath, query: &str) -> Self {
         match path.subresource.as_str() {
-            PROXY => Ok(Self::default()),
+            PROXY => Self::default(),
             _ => Self::parse(query),
         }
     }
 
-    /// Reads a query string.
-    pub fn parse(query: &str) -> Result<Self, ApiError> {
+    /// Reads a query string. What is no number is refused by the verbs that know the option.
+    pub fn parse(query: &str) -> Self {
         let mut options = Self::default();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -88,41 +88,40 @@ impl RequestOptions {
             let value = decode_percent(value, PlusMeaning::IsBlank).into_owned();
             // of an option that is said twice the first counts, as upstream
             if options.get(&name).is_none() {
-                options.set(&name, &value)?;
+                options.set(&name, &value);
             }
             options.pairs.push((name, value));
         }
-        Ok(options)
+        options
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), ApiError> {
+    fn set(&mut self, name: &str, value: &str) {
         match name {
             "watch" => self.watch = boolean(value),
             "labelSelector" => value.clone_into(&mut self.label_selector),
             "fieldSelector" => value.clone_into(&mut self.field_selector),
             "resourceVersion" => value.clone_into(&mut self.resource_version),
             "resourceVersionMatch" => self.resource_version_match = revision_match(value),
-            "limit" => {
-                let limit = number(name, value)?;
-                self.limit = usize::try_from(limit).ok().filter(|limit| *limit > 0);
-            }
+            LIMIT => self.limit = value.parse().ok().filter(|limit| *limit > 0),
             "continue" => value.clone_into(&mut self.continue_token),
             "allowWatchBookmarks" => self.allow_watch_bookmarks = boolean(value),
             "sendInitialEvents" => self.send_initial_events = Some(boolean(value)),
-            "timeoutSeconds" => {
-                let seconds = number(name, value)?;
-                self.timeout_seconds = u64::try_from(seconds).ok().filter(|s| *s > 0);
-            }
+            TIMEOUT => self.timeout_seconds = value.parse().ok().filter(|seconds| *seconds > 0),
             "dryRun" => self.dry_run = DryRun::of_values(&[value]),
             "fieldValidation" => self.field_validation = field_validation(value),
-            "gracePeriodSeconds" => self.grace_period_seconds = Some(number(name, value)?),
+            GRACE_PERIOD => self.grace_period_seconds = value.parse().ok(),
             "propagationPolicy" => self.propagation_policy = Some(value.to_owned()),
             "orphanDependents" => self.orphan_dependents = Some(boolean(value)),
             "includeObject" => value.clone_into(&mut self.include_object),
             // Upstream ignores what it does not know as well.
             _ => {}
         }
-        Ok(())
+    }
+
+    /// Whether the limit counts for nothing: a list from memory, which is as old as it may be, has
+    /// one page only.
+    pub fn has_one_page(&self) -> bool {
+        self.resource_version == "0" && self.continue_token.is_empty()
     }
 
     /// The first value given for an option.
@@ -140,6 +139,13 @@ impl RequestOptions {
         self.get(name).map(|value| number(name, value)).transpose()
     }
 }
+
+/// Objects of one page, of lists.
+pub(super) const LIMIT: &str = "limit";
+/// How long a list or watch may take.
+pub(super) const TIMEOUT: &str = "timeoutSeconds";
+/// The time that a deletion leaves the object.
+pub(crate) const GRACE_PERIOD: &str = "gracePeriodSeconds";
 
 /// As upstream converts query parameters: present means true, unless it says `0` or `false`.
 fn boolean(value: &str) -> bool {
@@ -175,13 +181,13 @@ fn field_validation(value: &str) -> FieldValidation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::RequestVerb;
 
     #[test]
     fn options_are_read_as_upstream_reads_them() {
         let options = RequestOptions::parse(
             "watch&limit=500&labelSelector=a%3Db%2Cc&dryRun=All&fieldValidation=Strict&timeoutSeconds=30&unknown=1",
-        )
-        .unwrap();
+        );
         assert!(options.watch);
         assert_eq!(options.limit, Some(500));
         assert_eq!(options.label_selector, "a=b,c");
@@ -189,7 +195,7 @@ mod tests {
         assert_eq!(options.field_validation, FieldValidation::Strict);
         assert_eq!(options.timeout_seconds, Some(30));
         assert_eq!(options.get("unknown"), Some("1"));
-        let off = RequestOptions::parse("watch=false&limit=0&timeoutSeconds=0").unwrap();
+        let off = RequestOptions::parse("watch=false&limit=0&timeoutSeconds=0");
         assert!(!off.watch);
         assert_eq!((off.limit, off.timeout_seconds), (None, None));
     }
@@ -198,17 +204,21 @@ mod tests {
     fn a_number_that_is_none_is_refused_by_name() {
         for name in ["limit", "timeoutSeconds", "gracePeriodSeconds"] {
             for value in ["x", "1.5", ""] {
+                let options = RequestOptions::parse(&format!("{name}={value}"));
                 assert_eq!(
-                    RequestOptions::parse(&format!("{name}={value}")).unwrap_err().to_string(),
+                    options.number(name).unwrap_err().to_string(),
                     format!("invalid value for {name}: {value:?} is not a whole number")
                 );
+                let refuses = |verb| options.check(verb).is_err();
+                assert_eq!(refuses(RequestVerb::List), name != GRACE_PERIOD, "{name}");
+                assert!(!refuses(RequestVerb::Get), "{name}");
             }
         }
     }
 
     #[test]
     fn of_an_option_that_is_said_twice_the_first_counts() {
-        let options = RequestOptions::parse("labelSelector=a&labelSelector=b").unwrap();
+        let options = RequestOptions::parse("labelSelector=a&labelSelector=b");
         assert_eq!(
             (options.label_selector.as_str(), options.get("labelSelector")),
             ("a", Some("a"))

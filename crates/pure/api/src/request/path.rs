@@ -36,6 +36,16 @@ pub struct ResourcePath {
     pub rest: String,
 }
 
+/// Subresources that go on for as long as the client wants.
+const LONG_RUNNING: [&str; 5] = ["attach", "exec", "log", "portforward", PROXY];
+
+impl ResourcePath {
+    /// Whether requests go on for as long as the client wants. They have options of their own.
+    pub fn is_long_running(&self) -> bool {
+        LONG_RUNNING.contains(&self.subresource.as_str())
+    }
+}
+
 impl PathTarget {
     /// Reads a path. Segments may be percent-encoded.
     pub fn parse(path: &str) -> Self {

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::decode;
 use crate::outcome::ApiAnswer;
 use crate::registry::ResourceScope;
-use crate::request::{ApiRequest, ResourcePath};
+use crate::request::{ApiRequest, RequestOptions, RequestVerb, ResourcePath};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 
@@ -86,7 +86,7 @@ pub(crate) const REVIEWS: [ReviewKind; 6] = [
 pub(crate) fn serve(
     api: &ApiShared,
     request: &ApiRequest,
-    path: &ResourcePath,
+    (path, options): (&ResourcePath, &RequestOptions),
 ) -> Result<Option<ApiAnswer>, ApiError> {
     let known = REVIEWS.iter().find(|review| {
         review.group == path.group && review.plural == path.resource && path.version == VERSION
@@ -96,6 +96,7 @@ pub(crate) fn serve(
     if request.method != Method::POST || !path.name.is_empty() || !place_fits {
         return Err(ApiError::method_not_allowed());
     }
+    options.check(RequestVerb::Create)?;
     (review.answer)(api, request, path).map(Some)
 }
 

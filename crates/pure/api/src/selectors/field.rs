@@ -147,7 +147,8 @@ fn unescape(value: &str) -> Result<String, String> {
             },
             '=' => {
                 return Err(format!(
-                    "invalid field selector: unescaped character in value: {next}"
+                    "invalid field selector: unescaped character in value: {}",
+                    u32::from(next)
                 ));
             }
             other => text.push(other),
@@ -195,7 +196,7 @@ mod tests {
         for (text, message) in [
             ("status.phase", "invalid selector: 'status.phase'; can't understand 'status.phase'"),
             (r"a=b\c", r"invalid field selector: invalid escape sequence: \c"),
-            ("a=b=c", "invalid field selector: unescaped character in value: ="),
+            ("a=b=c", "invalid field selector: unescaped character in value: 61"),
         ] {
             assert_eq!(FieldSelector::parse(text).unwrap_err(), message);
         }

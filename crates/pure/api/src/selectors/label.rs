@@ -36,7 +36,20 @@ impl LabelSelector {
         let mut tokens = SelectorLexer::new(text);
         let mut requirements = Vec::new();
         while tokens.peek() != SelectorToken::End {
-            requirements.push(parse_requirement(&mut tokens)?);
+            match tokens.peek() {
+                SelectorToken::Word(_) | SelectorToken::Not => {}
+                other => {
+                    return Err(match requirements.is_empty() {
+                        true => {
+                            format!("found '{other}', expected: !, identifier, or 'end of string'")
+                        }
+                        false => format!("found '{other}', expected: identifier after ','"),
+                    });
+                }
+            }
+            let requirement = parse_requirement(&mut tokens);
+            requirements
+                .push(requirement.map_err(|why| format!("unable to parse requirement: {why}"))?);
             if requirements.len() > TERMS_MAX {
                 return Err(format!("a label selector may have at most {TERMS_MAX} requirements"));
             }
@@ -135,6 +148,7 @@ enum SelectorToken {
     Close,
     Not,
     Equal,
+    DoubleEqual,
     NotEqual,
     Greater,
     Less,
@@ -150,6 +164,7 @@ impl std::fmt::Display for SelectorToken {
             Self::Close => ")",
             Self::Not => "!",
             Self::Equal => "=",
+            Self::DoubleEqual => "==",
             Self::NotEqual => "!=",
             Self::Greater => ">",
             Self::Less => "<",
@@ -176,7 +191,7 @@ impl<'a> SelectorLexer<'a> {
         self.rest = self.rest.trim_start();
         for (symbol, token) in [
             ("!=", SelectorToken::NotEqual),
-            ("==", SelectorToken::Equal),
+            ("==", SelectorToken::DoubleEqual),
             ("=", SelectorToken::Equal),
             ("!", SelectorToken::Not),
             (",", SelectorToken::Comma),
@@ -211,7 +226,9 @@ fn parse_requirement(tokens: &mut SelectorLexer<'_>) -> Result<LabelRequirement,
         return Ok(LabelRequirement { key, condition: LabelCondition::Exists });
     }
     let condition = match tokens.next() {
-        SelectorToken::Equal => LabelCondition::In(BTreeSet::from([parse_value(&key, tokens)?])),
+        SelectorToken::Equal | SelectorToken::DoubleEqual => {
+            LabelCondition::In(BTreeSet::from([parse_value(&key, tokens)?]))
+        }
         SelectorToken::NotEqual => {
             LabelCondition::NotIn(BTreeSet::from([parse_value(&key, tokens)?]))
         }
@@ -234,7 +251,7 @@ fn parse_key(tokens: &mut SelectorLexer<'_>) -> Result<String, String> {
             [] => Ok(key),
             messages => Err(format!("key: Invalid value: {key:?}: {}", messages.join("; "))),
         },
-        other => Err(format!("found '{other}', expected: !, identifier, or 'end of string'")),
+        other => Err(format!("found '{other}', expected: identifier")),
     }
 }
 
@@ -263,6 +280,13 @@ fn parse_set(key: &str, tokens: &mut SelectorLexer<'_>) -> Result<BTreeSet<Strin
     }
     let mut values = BTreeSet::new();
     loop {
+        match tokens.peek() {
+            SelectorToken::Word(_) | SelectorToken::Comma | SelectorToken::Close => {}
+            other if values.is_empty() => {
+                return Err(format!("found '{other}', expected: ',', ')' or identifier"));
+            }
+            other => return Err(format!("found '{other}', expected: ',', or identifier")),
+        }
         values.insert(parse_value(key, tokens)?);
         match tokens.next() {
             SelectorToken::Comma => {}
@@ -275,7 +299,7 @@ fn parse_set(key: &str, tokens: &mut SelectorLexer<'_>) -> Result<BTreeSet<Strin
 fn parse_bound(key: &str, tokens: &mut SelectorLexer<'_>) -> Result<i64, String> {
     let value = parse_value(key, tokens)?;
     value.parse().map_err(|_| {
-        format!("values[0][{key}]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer")
+        format!("values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer")
     })
 }
 

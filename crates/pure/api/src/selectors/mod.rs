@@ -31,10 +31,7 @@ pub struct Selection {
 impl Selection {
     /// The selection that the options of a request name, for objects of this kind.
     pub fn parse(entry: &KindEntry, options: &RequestOptions) -> Result<Self, ApiError> {
-        let labels = LabelSelector::parse(&options.label_selector)
-            .map_err(|why| ApiError::bad_request(format!("unable to parse requirement: {why}")))?;
-        let fields =
-            FieldSelector::parse(&options.field_selector).map_err(ApiError::bad_request)?;
+        let (labels, fields) = parse_texts(options)?;
         fields.check(entry)?;
         let terms = labels.terms();
         Ok(Self { labels, fields, terms })
@@ -113,6 +110,20 @@ impl Selection {
             })
         })
     }
+}
+
+/// Refuses selectors that cannot be read.
+///
+/// # Errors
+/// 400.
+pub(crate) fn check_texts(options: &RequestOptions) -> Result<(), ApiError> {
+    parse_texts(options).map(|_| ())
+}
+
+fn parse_texts(options: &RequestOptions) -> Result<(LabelSelector, FieldSelector), ApiError> {
+    let labels = LabelSelector::parse(&options.label_selector).map_err(ApiError::bad_request)?;
+    let fields = FieldSelector::parse(&options.field_selector).map_err(ApiError::bad_request)?;
+    Ok((labels, fields))
 }
 
 fn name_field<'a>(field: &str, namespace: &'a str, name: &'a str) -> Option<Cow<'a, str>> {

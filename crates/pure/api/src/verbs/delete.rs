@@ -16,8 +16,8 @@ use crate::custom::{ObjectConversion, with_revision_of};
 use crate::kinds::pod;
 use crate::outcome::{ApiAnswer, ListAnswer, RequestOutcome, WriteInFlight};
 use crate::registry::{AnyObject, FieldError, KindEntry};
-use crate::represent::{ListMeta, ObjectRenderer};
-use crate::request::options::DryRun;
+use crate::represent::ObjectRenderer;
+use crate::request::options::{DryRun, GRACE_PERIOD};
 use crate::request::{Representation, option_mistakes};
 use crate::selectors::{Selection, names_of_key};
 use crate::shared::ApiShared;
@@ -46,41 +46,53 @@ pub(crate) struct DeleteRequest {
     propagation: DeletePropagation,
     uid: Option<String>,
     resource_version: Option<String>,
+    /// The answer, when the object stays for a while.
+    code_of_marked: StatusCode,
     /// Whether it happens.
     pub(crate) dry_run: DryRun,
 }
 
 pub(crate) fn delete(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let wish = DeleteRequest::from_call(call)?;
+    let orphaning = wish.orphaning_warning(call.entry);
+    delete_as_wished(call, &wish, orphaning.clone())
+        .map_err(|error| error.with_warnings(orphaning.into_iter().collect()))
+}
+
+fn delete_as_wished(
+    call: &ApiCall<'_>,
+    wish: &DeleteRequest,
+    orphaning: Option<String>,
+) -> Result<RequestOutcome, ApiError> {
     admission::check_removal(call.entry, &call.path.name)?;
     call.with_retries(|| {
         let stored = call.newest()?;
         // in the version that it is stored in: a deletion needs no other one
         let object = call.api.read(call.entry, &stored)?;
-        wish.check_preconditions(call, object.as_ref(), &stored)?;
+        wish.check_preconditions((call.entry, &call.path.name), object.as_ref(), &stored)?;
         let mut warnings = admission::check_deletion(call, reviewed(call, &stored)?.as_ref())?;
-        let is_unsaid = wish.propagation == DeletePropagation::Unsaid;
-        warnings.extend(removal::orphaning_warning(object.as_ref()).filter(|_| is_unsaid));
-        match DeleteStep::decide(object.boxed_clone(), &wish, call.request.now) {
+        warnings.extend(orphaning.clone());
+        match DeleteStep::decide(object.boxed_clone(), wish, call.request.now) {
             // what was deleted at once is shown as it was
             DeleteStep::Remove(marked) if !marked.as_any().is::<Pod>() => {
                 let answer = removed_answer(call, object.as_ref(), warnings)?;
-                remove_now(call, &stored, answer, &wish)
+                remove_now(call, &stored, answer, wish)
             }
             DeleteStep::Remove(object) => {
                 let answer = removed_answer(call, object.as_ref(), warnings)?;
-                remove_now(call, &stored, answer, &wish)
+                remove_now(call, &stored, answer, wish)
             }
             DeleteStep::Mark(object) => {
                 let shown = MarkedAnswer::of(call, object.as_ref())?;
+                let said = (wish.code_of_marked, warnings);
                 if wish.dry_run == DryRun::All {
-                    return Ok(shown.now(call, object.as_ref(), warnings)?);
+                    return Ok(shown.now(call, object.as_ref(), said)?);
                 }
                 let key = stored.key.as_str();
                 let mut pending =
                     vec![put(call.api, key, WritePrecondition::Revision(stored.revision), object)?];
                 pending.extend(admission::after_mark(call, &call.path.namespace, &call.path.name)?);
-                Ok(shown.when_written(call, pending, warnings)?)
+                Ok(shown.when_written(call, pending, said)?)
             }
             DeleteStep::Leave(object) => {
                 let shown = MarkedAnswer::of(call, object.as_ref())?;
@@ -90,7 +102,8 @@ pub(crate) fn delete(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
                     let (namespace, name) = (&call.path.namespace, &call.path.name);
                     pending.extend(admission::after_mark(call, namespace, name)?);
                 }
-                let answer = shown.now(call, object.as_ref(), warnings)?;
+                let said = (wish.code_of_marked, warnings);
+                let answer = shown.now(call, object.as_ref(), said)?;
                 Ok(after(pending, answer))
             }
         }
@@ -143,7 +156,7 @@ impl MarkedAnswer {
         self,
         call: &ApiCall<'_>,
         object: &dyn AnyObject,
-        warnings: Vec<String>,
+        (code, warnings): (StatusCode, Vec<String>),
     ) -> Result<RequestOutcome, ApiError> {
         let shown = match self {
             Self::Stored => None,
@@ -153,14 +166,14 @@ impl MarkedAnswer {
             }
             Self::Status(answer) => return Ok(answer.with_warnings(warnings).into()),
         };
-        call.answer_object(object, shown, (StatusCode::OK, warnings))
+        call.answer_object(object, shown, (code, warnings))
     }
 
     fn when_written(
         self,
         call: &ApiCall<'_>,
         pending: Vec<PendingWrite>,
-        warnings: Vec<String>,
+        (code, warnings): (StatusCode, Vec<String>),
     ) -> Result<RequestOutcome, ApiError> {
         let shown = match self {
             Self::Stored => None,
@@ -170,7 +183,7 @@ impl MarkedAnswer {
                 return Ok(RequestOutcome::Write(WriteInFlight::new(pending, move |_| answer)));
             }
         };
-        call.when_written(pending, shown, (StatusCode::OK, warnings))
+        call.when_written(pending, shown, (code, warnings))
     }
 }
 
@@ -241,6 +254,7 @@ impl DeleteRequest {
     /// From the body; without one, from the query.
     fn from_call(call: &ApiCall<'_>) -> Result<Self, ApiError> {
         if call.request.body.is_empty() {
+            call.options.number(GRACE_PERIOD)?;
             return Self::of_options(call.options.delete_options());
         }
         let format = decode::body_format(&call.request.content_type)?;
@@ -267,25 +281,35 @@ impl DeleteRequest {
             propagation: DeletePropagation::parse(propagation.unwrap_or_default()),
             uid: preconditions.uid,
             resource_version: preconditions.resource_version,
+            code_of_marked: match options.orphan_dependents {
+                // as upstream: whoever says so knows that the object may stay
+                Some(false) => StatusCode::ACCEPTED,
+                Some(true) | None => StatusCode::OK,
+            },
             dry_run: DryRun::of_values(items(options.dry_run.as_ref())),
         })
+    }
+
+    /// What the client does not say, and may not know.
+    fn orphaning_warning(&self, entry: &KindEntry) -> Option<String> {
+        let is_unsaid = self.propagation == DeletePropagation::Unsaid;
+        removal::orphaning_warning(entry).filter(|_| is_unsaid)
     }
 
     /// The object must be the one that the client means.
     pub(crate) fn check_preconditions(
         &self,
-        call: &ApiCall<'_>,
+        (entry, name): (&KindEntry, &str),
         object: &dyn AnyObject,
         stored: &StoredObject,
     ) -> Result<(), ApiError> {
-        let name = &call.path.name;
         let actual = object.meta().uid.as_deref().unwrap_or_default();
         if let Some(wanted) = self.uid.as_deref().filter(|wanted| *wanted != actual) {
             let why = format!(
                 "the UID in the precondition ({wanted}) does not match the UID in record ({actual}). The object might \
                  have been deleted and then recreated"
             );
-            return Err(ApiError::unmet_precondition(call.entry, name, &why));
+            return Err(ApiError::unmet_precondition(entry, name, &why));
         }
         let actual = stored.revision.to_string();
         if let Some(wanted) = self.resource_version.as_deref().filter(|wanted| *wanted != actual) {
@@ -293,7 +317,7 @@ impl DeleteRequest {
                 "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
                  ({actual}). The object might have been modified"
             );
-            return Err(ApiError::unmet_precondition(call.entry, name, &why));
+            return Err(ApiError::unmet_precondition(entry, name, &why));
         }
         Ok(())
     }
@@ -455,20 +479,33 @@ fn grace_seconds(object: &dyn AnyObject, wish: &DeleteRequest) -> i64 {
     }
 }
 
-/// Deletes every selected object of a collection; the answer lists them.
+/// Deletes the selected objects of a collection, or of one page of it; the answer lists them.
 pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let selection = Selection::parse(call.entry, &call.options)?;
     let wish = DeleteRequest::from_call(call)?;
+    let orphaning = wish.orphaning_warning(call.entry);
+    delete_selected(call, (&selection, &wish), orphaning.clone())
+        .map_err(|error| error.with_warnings(orphaning.into_iter().collect()))
+}
+
+fn delete_selected(
+    call: &ApiCall<'_>,
+    (selection, wish): (&Selection, &DeleteRequest),
+    orphaning: Option<String>,
+) -> Result<RequestOutcome, ApiError> {
     // as they are with writes that are on their way: what is checked is what goes
     let newest = |object: Arc<StoredObject>| call.api.store.newest(object.key.as_str());
-    let selected = list::selected(call, &selection)?.into_iter().filter_map(newest).collect();
-    let selected = list::only_selected(call, &selection, selected)?;
-    let warnings = check_all(call, &selected)?;
+    let page = list::stored_page(call, selection)?;
+    let mut meta = page.meta()?;
+    let selected = page.objects.into_iter().filter_map(newest).collect();
+    let selected = list::only_selected(call, selection, selected)?;
+    let mut warnings = check_all(call, &selected, wish)?;
+    warnings.extend(orphaning);
     let shown = shown_list(call, &selected)?;
     let (mut pending, mut deleted) = (Vec::new(), Vec::new());
     for object in selected {
         let (namespace, name) = names_of_key(call.entry, object.key.as_str());
-        let deletion = delete_checked(call, &object, &wish)?;
+        let deletion = delete_checked(call, &object, wish)?;
         let is_shown = match &deletion {
             StoredDeletion::Gone => false,
             StoredDeletion::Going | StoredDeletion::Marked(_) | StoredDeletion::Removed(_) => true,
@@ -494,8 +531,8 @@ pub(crate) fn delete_collection(call: &ApiCall<'_>) -> Result<RequestOutcome, Ap
             deleted.binary_search_by(by_key).is_ok()
         };
         let deleted: Vec<_> = shown.into_iter().filter(is_deleted).collect();
-        let list = ObjectRenderer { entry: &entry, form, now }
-            .list(&ListMeta::complete(revision), deleted);
+        meta.resource_version = revision.to_string();
+        let list = ObjectRenderer { entry: &entry, form, now }.list(&meta, deleted);
         list.map_or_else(ApiAnswer::from, |pieces| {
             ListAnswer::json(pieces).with_warnings(warnings).into_answer()
         })
@@ -515,10 +552,17 @@ fn shown_list(
 }
 
 /// Refuses a deletion of many before any of them goes. Gives the warnings.
-fn check_all(call: &ApiCall<'_>, selected: &[Arc<StoredObject>]) -> Result<Vec<String>, ApiError> {
+fn check_all(
+    call: &ApiCall<'_>,
+    selected: &[Arc<StoredObject>],
+    wish: &DeleteRequest,
+) -> Result<Vec<String>, ApiError> {
     let (mut warnings, mut waits) = (Vec::new(), None);
     for object in selected {
         let (_, name) = names_of_key(call.entry, object.key.as_str());
+        let stored = call.api.read(call.entry, object)?;
+        wish.check_preconditions((call.entry, name), stored.as_ref(), object)
+            .map_err(|error| error.with_warnings(warnings.clone()))?;
         let checked = admission::check_removal(call.entry, name)
             .and_then(|()| admission::check_deletion(call, reviewed(call, object)?.as_ref()));
         match checked {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::Method;
 use rekindle_store::{ObjectKey, RangeQuery, Revision, StoreError, StoredObject};
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,7 @@ use crate::request::options::RevisionMatch;
 use crate::request::{AnswerEncoding, Representation};
 use crate::selectors::Selection;
 use crate::status::ApiError;
-use crate::{keys, revision};
+use crate::{expiry, keys, revision};
 
 /// Where the next page begins, as a client hands it back.
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,14 +34,11 @@ const CONTINUE_VERSION: &str = "meta.k8s.io/v1";
 
 pub(crate) fn list(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let selection = Selection::parse(call.entry, &call.options)?;
+    let page = page(call, &selection, call.form()?)?;
+    // upstream looks at the form of a list when it has the list
     let (entry, form, now) = (call.entry, call.list_form()?, call.request.now);
     let renderer = ObjectRenderer { entry, form, now };
-    let page = page(call, &selection, form)?;
-    let mut meta = ListMeta::complete(page.revision);
-    if let Some(last) = page.more_after {
-        meta.continue_token = token(page.revision, last.as_str())?;
-        meta.remaining_item_count = page.remaining;
-    }
+    let meta = page.meta()?;
     if preferred_encoding(&call.request.accept) == AnswerEncoding::Protobuf
         && let Some(pieces) = renderer.protobuf_list(&meta, &page.objects)?
     {
@@ -50,12 +48,9 @@ pub(crate) fn list(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     Ok(RequestOutcome::List(Box::new(ListAnswer::json(pieces))))
 }
 
-/// Everything that is selected, at the newest durable revision.
-pub(super) fn selected(
-    call: &ApiCall<'_>,
-    selection: &Selection,
-) -> Result<Vec<Arc<StoredObject>>, ApiError> {
-    only_selected(call, selection, call.api.store.range(&query(call, selection))?.objects)
+/// The page of a list that the options ask for, its objects as they are stored.
+pub(super) fn stored_page(call: &ApiCall<'_>, selection: &Selection) -> Result<ListPage, ApiError> {
+    page_of(call, selection, |objects| only_selected(call, selection, objects))
 }
 
 /// Those of some stored objects that are selected. They are converted only to look into them.
@@ -99,11 +94,25 @@ pub(super) fn prefix(call: &ApiCall<'_>, selection: &Selection) -> String {
     }
 }
 
-struct ListPage {
-    objects: Vec<Arc<StoredObject>>,
+/// One page of a list.
+pub(super) struct ListPage {
+    /// What is selected.
+    pub(super) objects: Vec<Arc<StoredObject>>,
     revision: Revision,
     more_after: Option<ObjectKey>,
     remaining: Option<usize>,
+}
+
+impl ListPage {
+    /// What the list says beside its objects.
+    pub(super) fn meta(&self) -> Result<ListMeta, ApiError> {
+        let mut meta = ListMeta::complete(self.revision);
+        if let Some(last) = &self.more_after {
+            meta.continue_token = token(self.revision, last.as_str())?;
+            meta.remaining_item_count = self.remaining;
+        }
+        Ok(meta)
+    }
 }
 
 fn page(
@@ -111,8 +120,26 @@ fn page(
     selection: &Selection,
     form: Representation,
 ) -> Result<ListPage, ApiError> {
-    let (at, mut start_after, inconsistent) = start(call)?;
-    let limit = call.options.limit;
+    page_of(call, selection, |objects| {
+        let mut shown = call.all_shown(form, objects)?;
+        shown.retain(|object| selection.selects(call.entry, object));
+        Ok(shown)
+    })
+}
+
+/// The objects that a page may have. Upstream keeps no Events in memory.
+fn limit(call: &ApiCall<'_>) -> Option<usize> {
+    let has_one_page = call.options.has_one_page() && !expiry::expires(call.entry);
+    call.options.limit.filter(|_| !has_one_page)
+}
+
+fn page_of(
+    call: &ApiCall<'_>,
+    selection: &Selection,
+    only_selected: impl Fn(Vec<Arc<StoredObject>>) -> Result<Vec<Arc<StoredObject>>, ApiError>,
+) -> Result<ListPage, ApiError> {
+    let (at, mut start_after, inconsistent) = start(call, selection)?;
+    let limit = limit(call);
     let mut objects: Vec<Arc<StoredObject>> = Vec::new();
     let mut at = at;
     loop {
@@ -131,8 +158,7 @@ fn page(
         let (revision, remaining) = (range.revision, range.remaining);
         at = Some(revision);
         start_after = range.objects.last().map(|object| object.key.clone());
-        let shown = call.all_shown(form, range.objects)?;
-        objects.extend(shown.into_iter().filter(|object| selection.selects(call.entry, object)));
+        objects.extend(only_selected(range.objects)?);
         let full = limit.is_some_and(|limit| objects.len() >= limit);
         if remaining == 0 || full {
             let more_after = start_after.filter(|_| remaining > 0);
@@ -153,16 +179,17 @@ enum Consistency {
 /// The revision to read at, and the key to start after.
 fn start(
     call: &ApiCall<'_>,
+    selection: &Selection,
 ) -> Result<(Option<Revision>, Option<ObjectKey>, Consistency), ApiError> {
     let options = &call.options;
     let newest = call.api.store.revision();
     if !options.continue_token.is_empty() {
+        let token = parse_token(&options.continue_token)?;
         if !matches!(options.resource_version.as_str(), "" | "0") {
             return Err(ApiError::bad_request(
                 "specifying resource version is not allowed when using continue",
             ));
         }
-        let token = parse_token(&options.continue_token)?;
         let start = Some(ObjectKey::from(token.start));
         return Ok(match u64::try_from(token.rv) {
             Ok(revision) => (Some(Revision(revision)), start, Consistency::Promised),
@@ -171,14 +198,23 @@ fn start(
     }
     revision::parse(&options.resource_version)
         .map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let asked = revision::check_reached(newest, &options.resource_version)?;
-    let exact = match (options.resource_version_match, asked) {
-        (Some(RevisionMatch::Exact), asked) => asked,
-        (Some(RevisionMatch::NotOlderThan), _) | (None, None | Some(Revision(0))) => None,
-        // Upstream: without a match, a limit makes the revision exact.
-        (None, asked) => asked.filter(|_| options.limit.is_some()),
+    let is_deletion = call.request.method == Method::DELETE;
+    let is_one = is_deletion && selection.exact_name().is_some();
+    let is_exact = match options.resource_version_match {
+        Some(RevisionMatch::Exact) => true,
+        Some(RevisionMatch::NotOlderThan) => false,
+        // Upstream: without a match, a limit makes the revision exact. A deletion of many has one.
+        None => {
+            let has_limit = options.limit.is_some() || is_deletion && !is_one;
+            has_limit && options.resource_version != "0"
+        }
     };
-    Ok((exact, None, Consistency::Unpromised))
+    let asked = revision::check_reached(newest, &options.resource_version).map_err(|error| {
+        // to wait for a revision makes sense where upstream serves from memory
+        let is_in_memory = !is_exact && !is_one && !expiry::expires(call.entry);
+        if is_in_memory { error } else { error.without_retry() }
+    })?;
+    Ok((asked.filter(|_| is_exact), None, Consistency::Unpromised))
 }
 
 fn expired_page(

@@ -30,6 +30,7 @@ const REVIEWED: &[(&str, usize)] = &[
     ("auth/rbac/covers.rs", 10),
     ("auth/rbac/policies.rs", 6),
     ("auth/rbac/rule.rs", 4),
+    ("decode/media_type.rs", 2),
     ("decode/mod.rs", 2),
     ("decode/tracked.rs", 2),
     ("kinds/admission_policy/bindings.rs", 1),

@@ -179,7 +179,7 @@ fn requests_that_make_no_sense_are_refused() {
     texts.push(bench.call("GET", &format!("{CONFIG_MAPS}/nosuch"), "").text());
     texts.push(bench.call("GET", "/api/v1/namespaces/default/nodes", "").text());
     expect![[r#"
-        400 BadRequest: unable to parse requirement: found '=', expected: ',' or 'end of string'
+        400 BadRequest: found '=', expected: ',' or 'end of string'
         400 BadRequest: unable to parse requirement: key: Invalid value: "-a": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
         400 BadRequest: "spec.x" is not a known field selector: only "metadata.name", "metadata.namespace"
         400 BadRequest: invalid selector: 'metadata.name'; can't understand 'metadata.name'

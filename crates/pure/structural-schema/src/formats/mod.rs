@@ -9,9 +9,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-pub(crate) use time::{
-    is_in_range, parse_date, parse_date_time, parse_duration, parse_go_duration,
-};
+pub use time::parse_go_duration;
+pub(crate) use time::{is_in_range, parse_date, parse_date_time, parse_duration};
 
 /// A format of `type: string`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -67,7 +67,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
 }
 
 /// A duration as Go writes it, such as `-1.5h`, in nanoseconds.
-pub(crate) fn parse_go_duration(text: &str) -> Option<i64> {
+pub fn parse_go_duration(text: &str) -> Option<i64> {
     let (is_negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),

@@ -67,7 +67,8 @@ impl EvictionCall<'_> {
     fn attempt(&mut self, warnings: &[String]) -> Result<RequestOutcome, ApiWriteFailure> {
         let stored = self.call.newest()?;
         let object = self.call.decode_stored(&stored)?;
-        self.wish.check_preconditions(self.call, object.as_ref(), &stored)?;
+        let about = (self.call.entry.as_ref(), self.call.path.name.as_str());
+        self.wish.check_preconditions(about, object.as_ref(), &stored)?;
         self.get_permit(object.as_ref())?;
         let answer = ApiAnswer::status(&Status::created()).with_warnings(warnings.to_vec());
         if self.wish.dry_run == DryRun::All {
