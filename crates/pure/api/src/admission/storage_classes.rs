@@ -1,4 +1,5 @@
-//! The class of claims that name none, and the class that every cluster has.
+//! The class of claims that name none, what classes let claims do, and the class that every
+//! cluster has.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,8 +11,10 @@ use rekindle_store::{PendingWrite, RangeQuery, StoreError, WritePrecondition};
 use rekindle_types::Tick;
 use rekindle_types::local_path;
 
-use crate::call::{ApiCall, put};
+use super::table::ObjectWrite;
+use crate::call::{ApiCall, ObjectPart, put};
 use crate::keys;
+use crate::kinds::storage::claim;
 use crate::kinds::storage::class::{IS_BUILT_IN, IS_DEFAULT, is_default};
 use crate::object_meta;
 use crate::registry::{AnyObject, KindEntry, Registry};
@@ -33,6 +36,31 @@ pub(super) fn fill_new(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result
         spec.storage_class_name = default_class(call)?;
     }
     Ok(())
+}
+
+/// A claim grows only if its class says that its volumes can.
+pub(super) fn check_growth(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
+    let as_claim =
+        |object: &dyn AnyObject| object.as_any().downcast_ref::<PersistentVolumeClaim>().cloned();
+    let (Some(new), Some(old)) = (as_claim(write.new), write.old.and_then(as_claim)) else {
+        return Ok(());
+    };
+    let grows = claim::is_bound(&old) && claim::requested(&new) > claim::requested(&old);
+    if write.part != ObjectPart::Main || !grows || may_grow(write.call, &old)? {
+        return Ok(());
+    }
+    let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize";
+    Err(ApiError::forbidden(write.call.entry, &write.call.path.name, why))
+}
+
+fn may_grow(call: &ApiCall<'_>, claim: &PersistentVolumeClaim) -> Result<bool, ApiError> {
+    let name = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
+    let (Some(entry), Some(name)) = (classes(&call.api.registry), name) else { return Ok(false) };
+    let Some(stored) = call.api.store.get(&keys::object(entry, "", name)) else {
+        return Ok(false);
+    };
+    let class = call.api.read_as::<StorageClass>(entry, &stored)?;
+    Ok(class.is_some_and(|class| class.allow_volume_expansion == Some(true)))
 }
 
 fn default_class(call: &ApiCall<'_>) -> Result<Option<String>, ApiError> {

@@ -119,7 +119,7 @@ pub(super) struct AdmissionRule {
 }
 
 /// Every rule. Those of a stage run from top to bottom.
-pub(super) const RULES: [AdmissionRule; 49] = [
+pub(super) const RULES: [AdmissionRule; 50] = [
     AdmissionRule {
         name: "NodeRestriction",
         why: "an agent makes mirrors and its own Node and Lease; first, so that it learns nothing else",
@@ -190,6 +190,15 @@ pub(super) const RULES: [AdmissionRule; 49] = [
             AdmissionStage::Defaulted,
             RuleScope::New,
             WriteAction::Fill(storage_classes::fill_new),
+        ),
+    },
+    AdmissionRule {
+        name: "PersistentVolumeClaimResize",
+        why: "a claim grows only if its class lets it; of claims that may change at all",
+        hook: RuleHook::Write(
+            AdmissionStage::Valid,
+            RuleScope::Changed,
+            WriteAction::Check(storage_classes::check_growth),
         ),
     },
     AdmissionRule {

@@ -38,6 +38,7 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Defaulted Changed checks: NodeRestriction
         Defaulted All checks: Priority
         Defaulted New fills: DefaultStorageClass
+        Valid Changed checks: PersistentVolumeClaimResize
         Defaulted New fills: LimitRanger
         Defaulted New fills: RuntimeClass
         Valid New checks: RuntimeClass

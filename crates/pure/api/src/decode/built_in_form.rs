@@ -7,6 +7,8 @@
 
 use std::borrow::Cow;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rekindle_types::Quantity;
 use serde_json::{Map, Value, json};
 
@@ -150,10 +152,21 @@ fn settled_value(type_: &str, value: &Value) -> Result<Option<Value>, String> {
         ("bytes", Value::String(text)) if text.contains(['\n', '\r']) => {
             Ok(Some(text.replace(['\n', '\r'], "").into()))
         }
+        ("bytes", Value::Array(numbers)) => Ok(bytes_of(numbers).map(Value::String)),
         ("MicroTime", Value::String(text)) => check_micro_time(text).map(|()| None),
         (message, value) if message.contains('.') => settled_message(message, value),
         _ => Ok(None),
     }
+}
+
+/// Bytes that are written as a list of numbers, in base64, as Go reads them.
+fn bytes_of(numbers: &[Value]) -> Option<String> {
+    let byte = |number: &Value| match number {
+        Value::Null => Some(0),
+        number => number.as_u64().and_then(|number| u8::try_from(number).ok()),
+    };
+    let bytes: Option<Vec<u8>> = numbers.iter().map(byte).collect();
+    bytes.map(|bytes| STANDARD.encode(bytes))
 }
 
 /// A precise time has six digits behind its seconds.
@@ -223,6 +236,18 @@ mod tests {
         let secret = |text: &str| settled_message("core.v1.Secret", &json!({"data": {"k": text}}));
         assert_eq!(secret("YWJj\r\nZGVm\n"), Ok(Some(json!({"data": {"k": "YWJjZGVm"}}))));
         assert_eq!(secret("YWJjZGVm"), Ok(None));
+    }
+
+    #[test]
+    fn bytes_may_be_written_as_numbers() {
+        let secret =
+            |given: Value| settled_message("core.v1.Secret", &json!({"data": {"k": given}}));
+        let wanted = |text: &str| Ok(Some(json!({"data": {"k": text}})));
+        assert_eq!(secret(json!([1, null, 255])), wanted("AQD/"));
+        assert_eq!(secret(json!([])), wanted(""));
+        for wrong in [json!([256]), json!([-1]), json!([1.5]), json!(["a"])] {
+            assert_eq!(secret(wrong), Ok(None));
+        }
     }
 
     #[test]

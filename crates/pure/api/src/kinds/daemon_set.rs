@@ -91,19 +91,20 @@ impl ApiKind for DaemonSet {
     fn validate(&self) -> Vec<FieldError> {
         let field = Path::new("spec");
         let spec = &self.spec;
-        let mut errors = Vec::new();
-        for (name, value) in [
-            ("minReadySeconds", spec.min_ready_seconds),
-            ("revisionHistoryLimit", spec.revision_history_limit),
-        ] {
-            errors.extend(numbers::non_negative(value.unwrap_or(0), &field.child(name)));
-        }
-        errors.extend(template::check(PodMaker::DaemonSet, &spec.selector, &spec.template, &field));
+        let non_negative = |name: &str, value: Option<i32>| {
+            numbers::non_negative(value.unwrap_or(0), &field.child(name))
+        };
+        let mut errors =
+            template::check(PodMaker::DaemonSet, &spec.selector, &spec.template, &field);
+        errors.extend(non_negative("minReadySeconds", spec.min_ready_seconds));
         if let Some(strategy) = &spec.update_strategy {
             errors.extend(strategy_errors(strategy, &field.child("updateStrategy")));
         }
+        errors.extend(non_negative("revisionHistoryLimit", spec.revision_history_limit));
         errors
     }
+
+    const IS_COMPARED_FIRST: bool = true;
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
         let (new, old) = (&self.spec.selector, &old.spec.selector);

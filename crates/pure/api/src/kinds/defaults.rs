@@ -11,6 +11,11 @@ pub(crate) fn text(slot: &mut Option<String>, default: &str) {
     }
 }
 
+/// Sets a text that is absent. An empty one stays: the Go type is a pointer.
+pub(crate) fn absent_text(slot: &mut Option<String>, default: &str) {
+    slot.get_or_insert_with(|| default.to_owned());
+}
+
 /// Sets a number that is absent or zero.
 pub(crate) fn number(slot: &mut Option<i32>, default: i32) {
     if slot.is_none_or(|value| value == 0) {

@@ -5,6 +5,8 @@
 use k8s_openapi::api::core::v1::{Event, EventSeries as CoreSeries};
 use k8s_openapi::api::events::v1::{Event as EventsEvent, EventSeries};
 
+use serde_json::{Value, json};
+
 use super::event::REPORTER;
 use crate::registry::KindView;
 use crate::registry::field_error::{FieldError, FieldProblem};
@@ -114,32 +116,40 @@ impl KindView for EventsEvent {
     }
 
     fn validate_update(stored: &Event, old: &Event) -> Vec<FieldError> {
-        let changes = [
-            ("involvedObject", stored.involved_object != old.involved_object),
-            ("reason", stored.reason != old.reason),
-            ("message", stored.message != old.message),
-            ("source", stored.source != old.source),
-            ("firstTimestamp", stored.first_timestamp != old.first_timestamp),
-            ("lastTimestamp", stored.last_timestamp != old.last_timestamp),
-            ("count", stored.count != old.count),
-            ("type", stored.type_ != old.type_),
-            ("eventTime", stored.event_time != old.event_time),
-            ("action", stored.action != old.action),
-            ("related", stored.related != old.related),
-            ("reportingController", stored.reporting_component != old.reporting_component),
-            ("reportingInstance", stored.reporting_instance != old.reporting_instance),
-        ];
         let series = series_error(stored).filter(|_| stored.series != old.series);
-        let changed = changes.into_iter().filter(|(_, is_changed)| *is_changed);
+        let changed = fixed_fields(stored).into_iter().zip(fixed_fields(old));
+        let changed = changed.filter(|(new, old)| new != old);
         series
             .into_iter()
-            .chain(changed.map(|(field, _)| FieldError {
+            .chain(changed.map(|((field, value), _)| FieldError {
                 field: field.to_owned(),
-                problem: FieldProblem::Invalid(String::new()),
+                problem: FieldProblem::Invalid(value.to_string()),
                 detail: object_meta::IMMUTABLE.to_owned(),
             }))
             .collect()
     }
+}
+
+/// What no update may change, as errors show it.
+fn fixed_fields(event: &Event) -> [(&'static str, Value); 14] {
+    let said = |field: &Option<String>| Value::from(text(field.as_ref()));
+    [
+        ("involvedObject", json!(event.involved_object)),
+        ("reason", said(&event.reason)),
+        ("message", said(&event.message)),
+        ("source", json!(event.source)),
+        ("firstTimestamp", json!(event.first_timestamp)),
+        ("lastTimestamp", json!(event.last_timestamp)),
+        ("count", json!(event.count.unwrap_or_default())),
+        // upstream names it twice
+        ("reason", said(&event.reason)),
+        ("type", said(&event.type_)),
+        ("eventTime", json!(event.event_time)),
+        ("action", said(&event.action)),
+        ("related", json!(event.related)),
+        ("reportingController", said(&event.reporting_component)),
+        ("reportingInstance", said(&event.reporting_instance)),
+    ]
 }
 
 /// What happened once is no series.

@@ -36,7 +36,6 @@ impl ApiKind for ReplicaSet {
         wide("Images", "string", "Images referenced by each container in the template."),
         wide("Selector", "string", "Label selector for pods."),
     ];
-    const SELECTABLE_FIELDS: &'static [&'static str] = &["status.replicas"];
 
     fn set_defaults(&mut self) {
         let spec = &mut self.spec;
@@ -78,11 +77,6 @@ impl ApiKind for ReplicaSet {
 
     fn warnings(&self) -> Vec<String> {
         self.spec.template.as_ref().map_or_else(Vec::new, template::warnings)
-    }
-
-    fn selectable_fields(&self) -> Vec<(&'static str, String)> {
-        let replicas = self.status.as_ref().map_or(0, |status| status.replicas);
-        vec![("status.replicas", replicas.to_string())]
     }
 
     fn row(&self, now: Tick) -> Vec<TableCell> {

@@ -45,6 +45,10 @@ pub trait AnyObject: Send + Sync + 'static {
     /// Everything wrong with an update of a part. See [`ApiKind::validate_update`] and
     /// [`ApiKind::STRATEGIES`]. `old` must be of the same kind.
     fn validate_change(&self, part: ObjectPart, old: &dyn AnyObject) -> Vec<FieldError>;
+    /// See [`ApiKind::IS_COMPARED_FIRST`].
+    fn is_compared_first(&self) -> bool {
+        false
+    }
     /// See [`ApiKind::warnings`].
     fn warnings(&self) -> Vec<String>;
     /// See [`ApiKind::warnings_of_new`].
@@ -137,6 +141,9 @@ impl<K: ApiKind> AnyObject for K {
             | ObjectPart::EphemeralContainers
             | ObjectPart::Approval => K::STRATEGIES.validate(part, self, same_kind(old)),
         }
+    }
+    fn is_compared_first(&self) -> bool {
+        K::IS_COMPARED_FIRST
     }
     fn warnings(&self) -> Vec<String> {
         ApiKind::warnings(self)

@@ -115,6 +115,9 @@ pub trait ApiKind:
         errors
     }
 
+    /// Whether upstream compares an object with what it was before it looks at the object itself.
+    const IS_COMPARED_FIRST: bool = false;
+
     /// Everything wrong with the change from `old`; immutable fields belong here. `validate` has
     /// run as well.
     fn validate_update(&self, _old: &Self) -> Vec<FieldError> {

@@ -208,13 +208,17 @@ fn settle(
     }
     let rules = call.entry.metadata_rules();
     let mut errors = validation::object_meta::check_change((object.meta(), old.meta()), &rules);
-    match part {
+    let own = match part {
         ObjectPart::Main | ObjectPart::EphemeralContainers | ObjectPart::Resize => {
-            errors.extend(new_mistakes(object.validate(), || old.validate()));
+            new_mistakes(object.validate(), || old.validate())
         }
-        ObjectPart::Status | ObjectPart::Finalize | ObjectPart::Approval => {}
-    }
-    errors.extend(object.validate_change(part, old));
+        ObjectPart::Status | ObjectPart::Finalize | ObjectPart::Approval => Vec::new(),
+    };
+    let of_change = object.validate_change(part, old);
+    errors.extend(match object.is_compared_first() {
+        true => [of_change, own].concat(),
+        false => [own, of_change].concat(),
+    });
     if !errors.is_empty() {
         return Err(ApiError::invalid(call.entry, &call.path.name, &errors));
     }

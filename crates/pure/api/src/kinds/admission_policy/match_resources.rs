@@ -21,14 +21,14 @@ pub(in crate::kinds) const EXACT: &str = "Exact";
 const SCOPES: [&str; 3] = [ANY, "Cluster", "Namespaced"];
 
 pub(crate) fn set_defaults(matched: &mut MatchResources) {
-    defaults::text(&mut matched.match_policy, EQUIVALENT);
+    defaults::absent_text(&mut matched.match_policy, EQUIVALENT);
     matched.namespace_selector.get_or_insert_default();
     matched.object_selector.get_or_insert_default();
     defaults::drop_empty_list(&mut matched.resource_rules);
     defaults::drop_empty_list(&mut matched.exclude_resource_rules);
     let rules = matched.resource_rules.iter_mut().chain(&mut matched.exclude_resource_rules);
     for rule in rules.flatten() {
-        defaults::text(&mut rule.scope, ANY);
+        defaults::absent_text(&mut rule.scope, ANY);
         defaults::drop_empty_list(&mut rule.resource_names);
     }
 }

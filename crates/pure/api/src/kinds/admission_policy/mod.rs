@@ -105,5 +105,5 @@ pub(super) const NEVER: &str = "Never";
 const UNSET: &str = "<unset>";
 
 fn set_failure_policy(slot: &mut Option<String>) {
-    super::defaults::text(slot, FAIL);
+    super::defaults::absent_text(slot, FAIL);
 }

@@ -90,8 +90,8 @@ use parts_of;
 /// Fills in what both kinds of webhooks leave out.
 macro_rules! set_defaults_of {
     ($webhook:expr) => {{
-        $crate::kinds::defaults::text(&mut $webhook.failure_policy, super::FAIL);
-        $crate::kinds::defaults::text(&mut $webhook.match_policy, super::EQUIVALENT);
+        $crate::kinds::defaults::absent_text(&mut $webhook.failure_policy, super::FAIL);
+        $crate::kinds::defaults::absent_text(&mut $webhook.match_policy, super::EQUIVALENT);
         $webhook.namespace_selector.get_or_insert_default();
         $webhook.object_selector.get_or_insert_default();
         $webhook.timeout_seconds.get_or_insert(super::TIMEOUT_SECONDS);
@@ -110,7 +110,7 @@ fn set_shared_defaults(
     }
     defaults::drop_empty_list(rules);
     for rule in rules.iter_mut().flatten() {
-        defaults::text(&mut rule.scope, ANY);
+        defaults::absent_text(&mut rule.scope, ANY);
     }
 }
 

@@ -27,7 +27,7 @@ impl ApiKind for MutatingWebhookConfiguration {
     fn set_defaults(&mut self) {
         for webhook in self.webhooks.iter_mut().flatten() {
             set_defaults_of!(webhook);
-            defaults::text(&mut webhook.reinvocation_policy, NEVER);
+            defaults::absent_text(&mut webhook.reinvocation_policy, NEVER);
         }
     }
 

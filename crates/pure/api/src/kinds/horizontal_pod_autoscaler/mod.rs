@@ -41,8 +41,8 @@ impl ApiKind for HorizontalPodAutoscaler {
         column("Reference", "string", "The workload that is scaled."),
         column("Targets", "string", "Each metric as it is, and as it should be."),
         column("MinPods", "string", "The fewest replicas that the workload gets."),
-        column("MaxPods", "integer", "The most replicas that the workload gets."),
-        column("Replicas", "integer", "The replicas that the workload has, as last seen."),
+        column("MaxPods", "string", "The most replicas that the workload gets."),
+        column("Replicas", "string", "The replicas that the workload has, as last seen."),
         AGE,
     ];
 

@@ -67,14 +67,14 @@ impl ApiKind for Job {
         // With a limit for each index there is none for all of them.
         let limit = spec.backoff_limit_per_index.map_or(BACKOFF_LIMIT, |_| i32::MAX);
         spec.backoff_limit.get_or_insert(limit);
-        defaults::text(&mut spec.completion_mode, "NonIndexed");
+        defaults::absent_text(&mut spec.completion_mode, "NonIndexed");
         spec.suspend.get_or_insert(false);
         spec.manual_selector.get_or_insert(false);
         let replacement = match spec.pod_failure_policy {
             Some(_) => "Failed",
             None => "TerminatingOrFailed",
         };
-        defaults::text(&mut spec.pod_replacement_policy, replacement);
+        defaults::absent_text(&mut spec.pod_replacement_policy, replacement);
         set_policy_defaults(spec);
     }
 

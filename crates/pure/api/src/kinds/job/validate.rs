@@ -105,10 +105,10 @@ fn generated_selector(job: &Job, spec: &JobSpec) -> Vec<FieldError> {
 }
 
 fn completion_mode(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
-    match text(spec.completion_mode.as_ref()) {
-        "" | "NonIndexed" => policies::only_of_indexed(spec, field),
-        "Indexed" => indexed(spec, field),
-        other => vec![FieldError::not_supported(
+    match spec.completion_mode.as_deref() {
+        None | Some("NonIndexed") => policies::only_of_indexed(spec, field),
+        Some("Indexed") => indexed(spec, field),
+        Some(other) => vec![FieldError::not_supported(
             field.child("completionMode"),
             other,
             &["NonIndexed", "Indexed"],

@@ -9,7 +9,6 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::Tick;
 use rekindle_types::disruption::ALWAYS_ALLOW;
 
-use super::defaults;
 use super::preparation;
 use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::resource::{
@@ -50,8 +49,7 @@ impl ApiKind for PodDisruptionBudget {
     ];
 
     fn set_defaults(&mut self) {
-        let spec = self.spec.get_or_insert_default();
-        defaults::drop_empty_text(&mut spec.unhealthy_pod_eviction_policy);
+        self.spec.get_or_insert_default();
         // upstream always prints the counts
         if let Some(status) = &mut self.status {
             for count in [
@@ -141,9 +139,9 @@ fn spec_errors(spec: &PodDisruptionBudgetSpec, field: &Path) -> Vec<FieldError> 
     if let Some(selector) = &spec.selector {
         errors.extend(selector::check(selector, &field.child("selector")));
     }
-    match text(spec.unhealthy_pod_eviction_policy.as_ref()) {
-        "" | IF_HEALTHY_BUDGET | ALWAYS_ALLOW => {}
-        other => errors.push(FieldError::not_supported(
+    match spec.unhealthy_pod_eviction_policy.as_deref() {
+        None | Some(IF_HEALTHY_BUDGET | ALWAYS_ALLOW) => {}
+        Some(other) => errors.push(FieldError::not_supported(
             field.child("unhealthyPodEvictionPolicy"),
             other,
             &[ALWAYS_ALLOW, IF_HEALTHY_BUDGET],

@@ -30,7 +30,7 @@ pub(super) fn set(service: &mut Service) {
         defaults::text(&mut spec.external_traffic_policy, "Cluster");
     }
     if needs_cluster_ip(spec) {
-        defaults::text(&mut spec.internal_traffic_policy, "Cluster");
+        defaults::absent_text(&mut spec.internal_traffic_policy, "Cluster");
     }
     if is_load_balancer(spec) {
         spec.allocate_load_balancer_node_ports.get_or_insert(true);

@@ -13,7 +13,7 @@ use crate::validation::{Path, invalid_each, items, labels, names, text};
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const TRAFFIC_POLICIES: [&str; 2] = ["Cluster", "Local"];
-const TRAFFIC_DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameNode", "PreferSameZone"];
+const TRAFFIC_DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 const ONLY_LOAD_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
 const SET_ONCE: &str = "may not change once set";
 /// The two names of one annotation.
@@ -139,10 +139,11 @@ fn load_balancer_errors(spec: &ServiceSpec, field: &Path) -> Vec<FieldError> {
     }
     if let Some(class) = &spec.load_balancer_class {
         let field = field.child("loadBalancerClass");
-        if !is_load_balancer(spec) {
+        if is_load_balancer(spec) {
+            errors.extend(invalid_each(&field, class, names::qualified(class)));
+        } else {
             errors.push(FieldError::forbidden(&field, ONLY_LOAD_BALANCER));
         }
-        errors.extend(invalid_each(&field, class, names::qualified(class)));
     }
     errors
 }

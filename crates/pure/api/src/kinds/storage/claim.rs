@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{
     PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus,
 };
-use rekindle_types::Tick;
+use rekindle_types::{Quantity, Tick};
 
 use super::{
     FILESYSTEM, STORAGE, access_mode_errors, data_source, modes_cell, not_done_here, size_error,
@@ -17,6 +17,7 @@ use crate::registry::resource::{
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, or_unset, wide};
+use crate::validation::quantities::ResourceList;
 use crate::validation::{Path, invalid_each, names, quantities, selector, text};
 
 /// Keeps a claim until no pod uses it.
@@ -88,22 +89,28 @@ impl ApiKind for PersistentVolumeClaim {
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
-        let mut before = old.spec.clone().unwrap_or_default();
-        let after = self.spec.clone().unwrap_or_default();
+        let mut errors = Vec::new();
+        let before = old.spec.clone().unwrap_or_default();
+        let mut after = self.spec.clone().unwrap_or_default();
         if before.volume_name.is_none() {
-            before.volume_name.clone_from(&after.volume_name); // the binder's, or the user's wish
+            after.volume_name = None; // the binder's, or the user's wish
         }
-        if before == after {
-            return Vec::new();
+        if is_bound(old) {
+            keep_size(&mut after, &before);
+            after.volume_attributes_class_name.clone_from(&before.volume_attributes_class_name);
         }
-        let resized = before.resources != after.resources;
-        before.resources.clone_from(&after.resources);
-        let detail = if resized && before == after {
-            "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
-        } else {
-            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
-        };
-        vec![FieldError::forbidden("spec", detail)]
+        if before != after {
+            let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+            errors.push(FieldError::forbidden("spec", why));
+        }
+        // a claim that could not grow may ask for less again, if that is more than it has
+        let had = amount(old.status.as_ref().and_then(|status| status.capacity.as_ref()));
+        let asked = requested(self);
+        if asked < requested(old) && asked <= had {
+            let why = "field can not be less than status.capacity";
+            errors.push(FieldError::forbidden("spec.resources.requests.storage", why));
+        }
+        errors
     }
 
     fn row(&self, now: Tick) -> Vec<TableCell> {
@@ -137,6 +144,34 @@ impl SubresourceStrategy<StatusPart> for PersistentVolumeClaim {
     }
 }
 
+/// Whether the claim has its volume.
+pub(crate) fn is_bound(claim: &PersistentVolumeClaim) -> bool {
+    claim.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Bound"))
+}
+
+/// The storage that a claim asks for. What cannot be read is none.
+pub(crate) fn requested(claim: &PersistentVolumeClaim) -> Quantity {
+    amount(claim.spec.as_ref().and_then(requests))
+}
+
+fn requests(spec: &PersistentVolumeClaimSpec) -> Option<&ResourceList> {
+    spec.resources.as_ref()?.requests.as_ref()
+}
+
+fn amount(list: Option<&ResourceList>) -> Quantity {
+    size_of(list).and_then(|size| quantities::read(size).ok()).unwrap_or_default()
+}
+
+/// Takes a change of the size back, and of nothing else.
+fn keep_size(after: &mut PersistentVolumeClaimSpec, before: &PersistentVolumeClaimSpec) {
+    let sizes = after.resources.as_mut().and_then(|resources| resources.requests.as_mut());
+    if let Some(size) = sizes.and_then(|sizes| sizes.get_mut(STORAGE))
+        && let Some(had) = size_of(requests(before))
+    {
+        size.clone_from(had);
+    }
+}
+
 /// What is wrong with the spec of a claim, also of one that a pod brings along.
 pub(crate) fn spec_errors(spec: &PersistentVolumeClaimSpec, field: &Path) -> Vec<FieldError> {
     let mut errors = access_mode_errors(
@@ -147,9 +182,8 @@ pub(crate) fn spec_errors(spec: &PersistentVolumeClaimSpec, field: &Path) -> Vec
     if let Some(selector) = &spec.selector {
         errors.extend(selector::check(selector, &field.child("selector")));
     }
-    let requests = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
     let at = field.child("resources").key(STORAGE);
-    match size_of(requests) {
+    match size_of(requests(spec)) {
         None => errors.push(FieldError::required(at, "")),
         Some(size) => errors.extend(size_error(size, &at)),
     }
@@ -170,7 +204,7 @@ pub(crate) fn spec_errors(spec: &PersistentVolumeClaimSpec, field: &Path) -> Vec
 
 /// Completes the spec of a claim, also of one that a pod or a StatefulSet brings along.
 pub(crate) fn set_spec_defaults(spec: &mut PersistentVolumeClaimSpec) {
-    defaults::text(&mut spec.volume_mode, FILESYSTEM);
+    defaults::absent_text(&mut spec.volume_mode, FILESYSTEM);
     defaults::drop_empty_text(&mut spec.volume_name);
     if let Some(resources) = &mut spec.resources {
         quantities::canonicalize_list(resources.requests.as_mut());

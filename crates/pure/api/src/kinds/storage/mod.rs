@@ -1,6 +1,6 @@
 //! PersistentVolumeClaim, PersistentVolume (core/v1), and the kinds of storage.k8s.io/v1.
 
-mod claim;
+pub(crate) mod claim;
 pub(crate) mod class;
 pub(crate) mod csi_driver;
 mod csi_node;
@@ -65,8 +65,8 @@ fn access_mode_errors(modes: Option<&Vec<String>>, detail: &str, field: &Path) -
 }
 
 fn volume_mode_error(mode: Option<&String>, field: Path) -> Option<FieldError> {
-    match text(mode) {
-        "" | FILESYSTEM | BLOCK => None,
+    match mode?.as_str() {
+        FILESYSTEM | BLOCK => None,
         other => Some(FieldError::not_supported(field, other, &[BLOCK, FILESYSTEM])),
     }
 }

@@ -56,7 +56,7 @@ impl ApiKind for PersistentVolume {
 
     fn set_defaults(&mut self) {
         let spec = self.spec.get_or_insert_default();
-        defaults::text(&mut spec.volume_mode, FILESYSTEM);
+        defaults::absent_text(&mut spec.volume_mode, FILESYSTEM);
         defaults::text(&mut spec.persistent_volume_reclaim_policy, "Retain");
         defaults::drop_empty_text(&mut spec.storage_class_name);
         if let Some(path) = &mut spec.host_path {

@@ -88,7 +88,7 @@ impl ApiKind for VolumeAttachment {
             self.spec.attacher.as_str().into(),
             text(self.spec.source.persistent_volume_name.as_ref()).into(),
             self.spec.node_name.as_str().into(),
-            attached.to_string().into(),
+            TableCell::Json(attached.into()),
             age(self.metadata.creation_timestamp.as_ref(), now).into(),
         ]
     }

@@ -43,6 +43,8 @@ impl ApiKind for VolumeAttributesClass {
         errors
     }
 
+    const IS_COMPARED_FIRST: bool = true;
+
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if self.driver_name != old.driver_name {

@@ -87,6 +87,11 @@ fn bodies_that_were_changed_at_random_are_answered_as_recorded() {
     play("mutations", include_str!("mutations.json"));
 }
 
+#[test]
+fn options_forms_and_updates_are_answered_as_recorded() {
+    play("verbs", include_str!("verbs.json"));
+}
+
 /// Plays an area, prints what differs, and compares what is unequal with the list.
 fn play(area: &str, recorded: &str) {
     let cases: Vec<RecordedCase> = serde_json::from_str(recorded).unwrap();

@@ -39,11 +39,9 @@ pub(crate) fn pod_update(new: &Pod, old: &Pod) -> Vec<FieldError> {
                 &field,
                 "pod updates may not add or remove containers",
             ));
+            return errors; // what follows compares container with container
         }
         errors.extend(images(new, &field));
-    }
-    if !errors.is_empty() {
-        return errors;
     }
     errors.extend(deadline(new, old, &field.child("activeDeadlineSeconds")));
     errors.extend(only_added(
