@@ -491,6 +491,7 @@ impl Api {
             return self.serve_old_watch((request, session), (entry, path), options);
         }
         let call = ApiCall::new(&self.shared, entry, path, options, (request, session));
+        call.check_media_types(verb)?;
         let outcome =
             call.check_form_and_options(verb).and_then(|()| match path.subresource.as_str() {
                 "" if bound_by_body.is_some() => binding::create_by_body(&call),

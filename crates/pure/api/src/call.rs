@@ -23,7 +23,7 @@ use crate::request::{ApiRequest, RequestOptions, RequestVerb, ResourcePath};
 use crate::resource_quotas::{QuotaWrite, until_decided};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
-use crate::{decode, expiry, keys, managed_fields, protobuf, service_addresses};
+use crate::{decode, expiry, keys, managed_fields, patch, protobuf, service_addresses};
 
 /// One request to one kind, with everything that its handling needs.
 pub(crate) struct ApiCall<'a> {
@@ -103,6 +103,21 @@ impl<'a> ApiCall<'a> {
         }
     }
 
+    /// What upstream looks at to find the handler of a path. No handler, no warnings.
+    pub(crate) fn check_media_types(&self, verb: RequestVerb) -> Result<(), ApiError> {
+        if !self.path.subresource.is_empty() {
+            return Ok(());
+        }
+        if verb == RequestVerb::Patch {
+            patch::check_media_type(&self.request.content_type)?;
+        }
+        accept::check_media_types(&self.request.accept, self.has_protobuf())
+    }
+
+    fn has_protobuf(&self) -> bool {
+        protobuf::message_of(&self.entry.api_version, &self.entry.kind).is_some()
+    }
+
     /// Before anything is looked at or written, and in the order in which upstream looks: the form
     /// of the answer, that of a new object, the options.
     pub(crate) fn check_form_and_options(&self, verb: RequestVerb) -> Result<(), ApiError> {
@@ -119,8 +134,7 @@ impl<'a> ApiCall<'a> {
     }
 
     pub(crate) fn form(&self) -> Result<Representation, ApiError> {
-        let protobuf = protobuf::message_of(&self.entry.api_version, &self.entry.kind);
-        let accept = (self.request.accept.as_str(), protobuf.is_some());
+        let accept = (self.request.accept.as_str(), self.has_protobuf());
         accept::negotiate(accept, &self.options.include_object)
     }
 

@@ -12,6 +12,7 @@ mod value_key;
 use serde_json::Value;
 
 use crate::decode;
+use crate::managed_fields;
 use crate::status::ApiError;
 
 pub use budget::PATCH_STEPS_MAX;
@@ -87,13 +88,13 @@ impl Patch {
         let media_type = media_type(content_type);
         let read = || decode::read_patch(body);
         let (format, body) = match media_type {
-            "application/json-patch+json" => {
+            JSON_PATCH => {
                 let body = read()?;
                 (PatchFormat::Json(json_patch::read(&body.value)?), body)
             }
-            "application/merge-patch+json" => (PatchFormat::Merge, read()?),
+            MERGE => (PatchFormat::Merge, read()?),
             STRATEGIC => (PatchFormat::StrategicMerge, read()?),
-            _ => return Err(ApiError::unsupported_patch_type("415: Unsupported Media Type")),
+            _ => return Err(unknown_format()),
         };
         if !body.value.is_object() && !matches!(format, PatchFormat::Json(_)) {
             return Err(ApiError::bad_request(
@@ -189,6 +190,21 @@ impl Patch {
     }
 }
 
+/// Refuses a content type that is none of a patch.
+///
+/// # Errors
+/// 415.
+pub(crate) fn check_media_type(content_type: &str) -> Result<(), ApiError> {
+    let is_known = matches!(media_type(content_type), JSON_PATCH | MERGE | STRATEGIC);
+    if is_known || managed_fields::is_apply(content_type) { Ok(()) } else { Err(unknown_format()) }
+}
+
+fn unknown_format() -> ApiError {
+    ApiError::unsupported_patch_type("415: Unsupported Media Type")
+}
+
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 fn media_type(content_type: &str) -> &str {

@@ -159,6 +159,20 @@ pub(crate) fn preferred_encoding(accept: &str) -> AnswerEncoding {
     known.unwrap_or(AnswerEncoding::Json)
 }
 
+/// Refuses a header that names no media type of ours. Upstream looks at it when it looks for the
+/// handler of a path, before all else.
+///
+/// # Errors
+/// 406.
+pub fn check_media_types(accept: &str, has_protobuf: bool) -> Result<(), ApiError> {
+    let clauses = clauses(accept);
+    let is_served = |clause: &AcceptClause<'_>| clause.has_served_type(has_protobuf);
+    match accept.trim().is_empty() || clauses.iter().any(is_served) {
+        true => Ok(()),
+        false => Err(ApiError::not_acceptable()),
+    }
+}
+
 /// The first form that the client accepts and we serve: in JSON, or in protobuf if the kind has
 /// that. A table has JSON only.
 pub fn negotiate(
@@ -168,11 +182,8 @@ pub fn negotiate(
     if accept.trim().is_empty() {
         return Ok(Representation::Objects);
     }
-    let clauses = clauses(accept);
-    if !clauses.iter().any(|clause| clause.has_served_type(has_protobuf)) {
-        return Err(ApiError::not_acceptable());
-    }
-    for clause in clauses {
+    check_media_types(accept, has_protobuf)?;
+    for clause in clauses(accept) {
         let is_known = is_json(clause.media_type) || clause.has_served_type(has_protobuf);
         if is_known && let Some(form) = clause.form(include_object)? {
             return Ok(form);

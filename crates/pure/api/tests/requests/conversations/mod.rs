@@ -63,6 +63,11 @@ fn writes_are_answered_as_recorded() {
 }
 
 #[test]
+fn options_forms_and_updates_are_answered_as_recorded() {
+    play("verbs", include_str!("verbs.json"));
+}
+
+#[test]
 fn mistakes_in_each_kind_are_named_as_recorded() {
     play("mistakes", include_str!("mistakes.json"));
 }
@@ -85,11 +90,6 @@ fn details_of_each_kind_are_as_recorded() {
 #[test]
 fn bodies_that_were_changed_at_random_are_answered_as_recorded() {
     play("mutations", include_str!("mutations.json"));
-}
-
-#[test]
-fn options_forms_and_updates_are_answered_as_recorded() {
-    play("verbs", include_str!("verbs.json"));
 }
 
 /// Plays an area, prints what differs, and compares what is unequal with the list.
