@@ -84,8 +84,10 @@ enum SettledField {
 fn settled_field(field: &MessageField, value: &Value) -> Result<SettledField, String> {
     let change = match (field.kind, value) {
         (FieldOccurrence::List, Value::Array(items)) if items.is_empty() => {
-            // rules without policies are refused, rules that say nothing get those by default
-            let differs = field.type_ == "autoscaling.v2.HPAScalingPolicy";
+            // rules without policies are refused, rules that say nothing get those by default;
+            // an empty list of owners asks to forget them
+            let differs = ["autoscaling.v2.HPAScalingPolicy", "meta.v1.ManagedFieldsEntry"]
+                .contains(&field.type_);
             return Ok(if differs { SettledField::Same } else { SettledField::Absent });
         }
         (FieldOccurrence::Map, Value::Object(entries)) if entries.is_empty() => {
@@ -206,11 +208,11 @@ mod tests {
     #[test]
     fn empty_lists_and_maps_are_absent_and_empty_messages_stay() {
         let body = json!({
-            "metadata": {"labels": {}, "finalizers": []},
+            "metadata": {"labels": {}, "finalizers": [], "managedFields": []},
             "spec": {"volumes": [{"name": "v", "emptyDir": {}}], "tolerations": []},
         });
         let wanted = json!({
-            "metadata": {}, "spec": {"volumes": [{"name": "v", "emptyDir": {}}]},
+            "metadata": {"managedFields": []}, "spec": {"volumes": [{"name": "v", "emptyDir": {}}]},
         });
         assert_eq!(pod(&body), Ok(wanted));
     }

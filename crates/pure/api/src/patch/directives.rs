@@ -26,7 +26,18 @@ pub(super) fn is_directed(patch: &Map<String, Value>) -> bool {
     patch.contains_key(DIRECTIVE)
 }
 
+/// Whether a field of a patch says how others are merged. Any other one is a field of the object,
+/// also with a `$` before it.
+pub(super) fn is_directive(field: &str) -> bool {
+    [DIRECTIVE, RETAIN_KEYS].contains(&field)
+        || field.starts_with(SET_ELEMENT_ORDER)
+        || field.starts_with(DELETE_FROM_LIST)
+}
+
 /// The directive of an object in a patch.
+///
+/// # Errors
+/// It is none that an object may have.
 pub(super) fn directive(patch: &Map<String, Value>) -> Result<Option<PatchDirective>, PatchError> {
     match patch.get(DIRECTIVE) {
         None => Ok(None),
@@ -37,6 +48,21 @@ pub(super) fn directive(patch: &Map<String, Value>) -> Result<Option<PatchDirect
             super::go_map(other),
             super::go_map(&Value::Object(patch.clone()))
         ))),
+    }
+}
+
+/// The directive of an entry of a list that merges by a key.
+///
+/// # Errors
+/// It is none that an entry may have.
+pub(super) fn entry_directive(
+    patch: &Map<String, Value>,
+) -> Result<Option<PatchDirective>, PatchError> {
+    match patch.get(DIRECTIVE) {
+        Some(Value::String(text)) if text == "merge" => Err(PatchError::DoesNotFit(
+            "merging lists cannot yet be specified in the patch".to_owned(),
+        )),
+        _ => directive(patch),
     }
 }
 
@@ -68,10 +94,10 @@ pub(super) fn delete_from_list(
     gone: &Value,
     budget: &mut WorkBudget,
 ) -> Result<(), PatchError> {
-    let gone = gone.as_array().ok_or_else(|| {
-        PatchError::Malformed(format!("{DELETE_FROM_LIST}{field} must be a list"))
-    })?;
     if let Some(Value::Array(items)) = object.get_mut(field) {
+        let gone = gone.as_array().ok_or_else(|| {
+            PatchError::Malformed(format!("{DELETE_FROM_LIST}{field} must be a list"))
+        })?;
         if gone.iter().any(|item| !item.is_object()) && items.iter().any(|item| item.is_object()) {
             let lists = [items.clone().into(), gone.clone().into()];
             let shown: Vec<String> = lists.iter().map(super::go_map).collect();
@@ -97,15 +123,23 @@ pub(super) fn order_of<'a>(
     match patch.get(&format!("{SET_ELEMENT_ORDER}{field}")) {
         None => Ok(PatchOrder::OfThePatch),
         Some(Value::Array(items)) => Ok(PatchOrder::Given(items)),
-        Some(_) => Err(PatchError::Malformed(format!("{SET_ELEMENT_ORDER}{field} must be a list"))),
+        Some(_) => {
+            Err(PatchError::DoesNotFit(format!("{SET_ELEMENT_ORDER}{field} must be a list")))
+        }
     }
 }
 
-/// A value from a patch without the directives in it, and without nulls in objects.
-pub(super) fn without_directives(patch: &Map<String, Value>) -> Map<String, Value> {
-    patch
-        .iter()
-        .filter(|(name, value)| !name.starts_with('$') && !value.is_null())
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
+/// An object of a patch that takes the place of another one. Only its own directive goes: upstream
+/// reads the rest as it is, with nulls.
+pub(super) fn replacement(
+    patch: &Map<String, Value>,
+    budget: &mut WorkBudget,
+) -> Result<Map<String, Value>, PatchError> {
+    let mut object = Map::new();
+    for (name, value) in patch.iter().filter(|(name, _)| *name != DIRECTIVE) {
+        let extent = budget.measure(value, "copying values")?;
+        budget.spend_copy(extent, "copying values")?;
+        object.insert(name.clone(), value.clone());
+    }
+    Ok(object)
 }

@@ -1,13 +1,15 @@
 //! JSON patch, with the bounds that keep a small patch from making a huge object: operations,
-//! copied bytes, depth.
+//! copied bytes, depth. It is read as upstream's library reads it, which is kinder than RFC 6902: a
+//! field that is absent is null, so that `test`, `copy` and `replace` find it; a missing `value` is
+//! null; indexes may count from the end of a list.
 
-use json_patch::jsonptr::Pointer;
-use json_patch::{AddOperation, PatchOperation};
-use serde::Deserialize;
-use serde_json::Value;
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
 
 use super::PatchError;
 use super::budget::{ValueSize, WorkBudget};
+use super::json_path::{Container, ContainerMut, JsonPath, index_in};
 use crate::decode::{BODY_BYTES_MAX, DEPTH_MAX, type_error};
 use crate::status::ApiError;
 
@@ -16,6 +18,13 @@ const OPERATIONS_MAX: usize = 10_000;
 
 /// The fields that an operation may have.
 const FIELDS: [&str; 4] = ["from", "op", "path", "value"];
+
+/// Those of them that are texts.
+const TEXTS: [&str; 3] = ["from", "op", "path"];
+
+/// Why an operation does not fit, where it names a place that is not there.
+const NO_PLACE: &str = "path is invalid";
+const NO_SOURCE: &str = "\"from\" path is invalid";
 
 /// A JSON patch as read.
 #[derive(Clone, Debug)]
@@ -27,19 +36,93 @@ pub(super) struct JsonPatch {
 
 #[derive(Clone, Debug)]
 enum JsonOperation {
-    Known(PatchOperation),
+    Add {
+        path: JsonPath,
+        value: Value,
+    },
+    Replace {
+        path: JsonPath,
+        value: Value,
+    },
+    Test {
+        path: JsonPath,
+        value: Value,
+    },
+    Remove {
+        path: JsonPath,
+    },
+    Move {
+        from: JsonPath,
+        path: JsonPath,
+    },
+    Copy {
+        from: JsonPath,
+        path: JsonPath,
+    },
     /// It cannot be carried out, for this reason. Upstream finds that when it is its turn.
     Unusable(String),
 }
 
+impl JsonOperation {
+    fn read(fields: &Map<String, Value>) -> Result<Self, String> {
+        let text = |name: &str| fields.get(name).and_then(Value::as_str);
+        let path = |name: &str| {
+            text(name).map(JsonPath::parse).ok_or_else(|| format!("missing field `{name}`"))
+        };
+        let value = || fields.get("value").cloned().unwrap_or_default();
+        Ok(match text("op").ok_or("missing field `op`")? {
+            "add" => Self::Add { path: path("path")?, value: value() },
+            "replace" => Self::Replace { path: path("path")?, value: value() },
+            "test" => Self::Test { path: path("path")?, value: value() },
+            "remove" => Self::Remove { path: path("path")? },
+            "move" => Self::Move { from: path("from")?, path: path("path")? },
+            "copy" => Self::Copy { from: path("from")?, path: path("path")? },
+            other => {
+                return Err(format!(
+                    "unknown variant `{other}`, expected one of `add`, `remove`, `replace`, \
+                     `move`, `copy`, `test`"
+                ));
+            }
+        })
+    }
+
+    /// The place that it is about, as text.
+    fn path(&self) -> &str {
+        match self {
+            Self::Add { path, .. }
+            | Self::Replace { path, .. }
+            | Self::Test { path, .. }
+            | Self::Remove { path }
+            | Self::Move { path, .. }
+            | Self::Copy { path, .. } => path.text(),
+            Self::Unusable(_) => "",
+        }
+    }
+
+    /// Why it does not fit, with what it is about.
+    fn failure(&self, index: usize, why: &str) -> PatchError {
+        PatchError::DoesNotFit(match self {
+            Self::Unusable(_) => format!("operation {index}: {why}"),
+            Self::Test { path, .. } => format!("testing path {} failed: {why}", path.text()),
+            Self::Add { .. }
+            | Self::Replace { .. }
+            | Self::Remove { .. }
+            | Self::Move { .. }
+            | Self::Copy { .. } => {
+                format!("operation {index} at path {:?} failed: {why}", self.path())
+            }
+        })
+    }
+}
+
 pub(super) fn read(value: &Value) -> Result<JsonPatch, ApiError> {
-    let malformed = |found: &Value| {
+    let malformed = |found: &Value, into: &str| {
         let found = type_error::json_type(found);
         ApiError::bad_request(format!(
-            "error decoding patch: json: cannot unmarshal {found} into a list of operations"
+            "error decoding patch: json: cannot unmarshal {found} into {into}"
         ))
     };
-    let list = value.as_array().ok_or_else(|| malformed(value))?;
+    let list = value.as_array().ok_or_else(|| malformed(value, "a list of operations"))?;
     if list.len() > OPERATIONS_MAX {
         return Err(ApiError::too_large_because(&format!(
             "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
@@ -48,14 +131,24 @@ pub(super) fn read(value: &Value) -> Result<JsonPatch, ApiError> {
     }
     let mut patch = JsonPatch { operations: Vec::new(), unknown_fields: Vec::new() };
     for (index, operation) in list.iter().enumerate() {
-        let fields = operation.as_object().ok_or_else(|| malformed(operation))?;
+        let fields = match operation {
+            Value::Object(fields) => Cow::Borrowed(fields),
+            Value::Null => Cow::Owned(Map::new()),
+            other => return Err(malformed(other, "a list of operations")),
+        };
+        for name in TEXTS {
+            match fields.get(name) {
+                None | Some(Value::Null | Value::String(_)) => {}
+                Some(other) => {
+                    return Err(malformed(other, &format!("field {name} of an operation")));
+                }
+            }
+        }
         let unknown = fields.keys().filter(|field| !FIELDS.contains(&field.as_str()));
         let named = unknown.map(|field| format!("json patch unknown field \"[{index}].{field}\""));
         patch.unknown_fields.extend(named);
-        patch.operations.push(match PatchOperation::deserialize(operation) {
-            Ok(operation) => JsonOperation::Known(operation),
-            Err(error) => JsonOperation::Unusable(format!("operation {index}: {error}")),
-        });
+        let operation = JsonOperation::read(&fields);
+        patch.operations.push(operation.unwrap_or_else(JsonOperation::Unusable));
     }
     Ok(patch)
 }
@@ -67,72 +160,100 @@ pub(super) fn apply(
 ) -> Result<Value, PatchError> {
     let mut copied_bytes = 0;
     for (index, operation) in patch.operations.iter().enumerate() {
-        let operation = match operation {
-            JsonOperation::Known(operation) => operation,
-            JsonOperation::Unusable(why) => return Err(PatchError::DoesNotFit(why.clone())),
-        };
-        if finds_null(&object, operation) {
-            budget.spend(1, "following paths")?;
-            continue;
-        }
-        let lenient = as_upstream(&object, operation);
-        let operation = lenient.as_ref().unwrap_or(operation);
         check_work(&object, operation, budget)
             .and_then(|()| check_growth(&object, operation, &mut copied_bytes, budget))
             .map_err(|error| at_operation(error, index, operation))?;
-        json_patch::patch_unsafe(&mut object, std::slice::from_ref(operation)).map_err(
-            |error| {
-                let what = match operation {
-                    PatchOperation::Test(test) => format!("testing path {} failed", test.path),
-                    other => {
-                        format!("operation {index} at path {:?} failed", other.path().as_str())
-                    }
-                };
-                PatchError::DoesNotFit(format!("{what}: {}", error.kind))
-            },
-        )?;
+        carry_out(&mut object, operation).map_err(|why| operation.failure(index, &why))?;
     }
     Ok(object)
 }
 
-/// Whether an object lacks the field at its end of this path.
-fn is_absent(object: &Value, path: &Pointer) -> bool {
-    let parent = path.split_back().and_then(|(parent, _)| parent.resolve(object).ok());
-    parent.is_some_and(Value::is_object) && path.resolve(object).is_err()
-}
-
-/// Whether a test passes because an absent field is null. Source: upstream's library.
-fn finds_null(object: &Value, operation: &PatchOperation) -> bool {
-    matches!(operation, PatchOperation::Test(test) if test.value.is_null() && is_absent(object, &test.path))
-}
-
-/// The operation to carry out instead where upstream's library reads one more kindly than RFC 6902:
-/// a replacement of a field that is absent adds it, and a copy of one copies null.
-fn as_upstream(object: &Value, operation: &PatchOperation) -> Option<PatchOperation> {
-    let is_absent = |path: &Pointer| is_absent(object, path);
+fn carry_out(object: &mut Value, operation: &JsonOperation) -> Result<(), String> {
     match operation {
-        PatchOperation::Replace(replace) if is_absent(&replace.path) => {
-            let (path, value) = (replace.path.clone(), replace.value.clone());
-            Some(PatchOperation::Add(AddOperation { path, value }))
+        JsonOperation::Add { path, value } => add(object, path, value.clone()),
+        JsonOperation::Replace { path, value } => replace(object, path, value),
+        JsonOperation::Test { path, value } => {
+            let found = match path.is_whole() {
+                true => Some(&*object),
+                false => found_at(object, path),
+            };
+            match found.ok_or(NO_PLACE)? == value {
+                true => Ok(()),
+                false => Err("value did not match".to_owned()),
+            }
         }
-        PatchOperation::Copy(copy) if is_absent(&copy.from) => {
-            let (path, value) = (copy.path.clone(), Value::Null);
-            Some(PatchOperation::Add(AddOperation { path, value }))
+        JsonOperation::Remove { path } => {
+            remove(object, path).map(drop).ok_or_else(|| NO_PLACE.to_owned())
         }
-        PatchOperation::Replace(_)
-        | PatchOperation::Copy(_)
-        | PatchOperation::Test(_)
-        | PatchOperation::Add(_)
-        | PatchOperation::Remove(_)
-        | PatchOperation::Move(_) => None,
+        JsonOperation::Move { from, path } => {
+            let moved = remove(object, from).ok_or(NO_SOURCE)?;
+            add(object, path, moved)
+        }
+        JsonOperation::Copy { from, path } => {
+            let copied = found_at(object, from).ok_or(NO_SOURCE)?.clone();
+            add(object, path, copied)
+        }
+        JsonOperation::Unusable(why) => Err(why.clone()),
+    }
+}
+
+/// The value at a path: null, if an object has no such field.
+fn found_at<'v>(object: &'v Value, path: &JsonPath) -> Option<&'v Value> {
+    match path.container(object)? {
+        (Container::Object(fields), name) => Some(fields.get(name).unwrap_or(&Value::Null)),
+        (Container::List(items), index) => items.get(index_in(index, items.len())?),
+    }
+}
+
+fn add(object: &mut Value, path: &JsonPath, value: Value) -> Result<(), String> {
+    match path.container_mut(object).ok_or(NO_PLACE)? {
+        (ContainerMut::Object(fields), name) => {
+            fields.insert(name.to_owned(), value);
+        }
+        (ContainerMut::List(items), "-") => items.push(value),
+        (ContainerMut::List(items), index) => {
+            let index = index_in(index, items.len() + 1).ok_or(NO_PLACE)?;
+            items.insert(index, value);
+        }
+    }
+    Ok(())
+}
+
+fn replace(object: &mut Value, path: &JsonPath, value: &Value) -> Result<(), String> {
+    if path.is_whole() {
+        if !value.is_object() && !value.is_array() {
+            return Err("an object cannot become a plain value".to_owned());
+        }
+        *object = value.clone();
+        return Ok(());
+    }
+    match path.container_mut(object).ok_or(NO_PLACE)? {
+        (ContainerMut::Object(fields), name) => {
+            fields.insert(name.to_owned(), value.clone());
+        }
+        (ContainerMut::List(items), index) => {
+            let index = index_in(index, items.len()).ok_or(NO_PLACE)?;
+            items[index] = value.clone();
+        }
+    }
+    Ok(())
+}
+
+fn remove(object: &mut Value, path: &JsonPath) -> Option<Value> {
+    match path.container_mut(object)? {
+        (ContainerMut::Object(fields), name) => fields.remove(name),
+        (ContainerMut::List(items), index) => {
+            let index = index_in(index, items.len())?;
+            Some(items.remove(index))
+        }
     }
 }
 
 /// Says which operation asked too much.
-fn at_operation(error: PatchError, index: usize, operation: &PatchOperation) -> PatchError {
+fn at_operation(error: PatchError, index: usize, operation: &JsonOperation) -> PatchError {
     match error {
         PatchError::TooMuch(why) => {
-            let path = operation.path().as_str();
+            let path = operation.path();
             PatchError::TooMuch(format!("operation {index} at path {path:?}: {why}"))
         }
         other @ (PatchError::DoesNotFit(_) | PatchError::Malformed(_)) => other,
@@ -143,69 +264,72 @@ fn at_operation(error: PatchError, index: usize, operation: &PatchOperation) -> 
 /// moves, and for the values that it compares or puts somewhere.
 fn check_work(
     object: &Value,
-    operation: &PatchOperation,
+    operation: &JsonOperation,
     budget: &mut WorkBudget,
 ) -> Result<(), PatchError> {
-    let mut moves = |path: &Pointer| {
-        budget.spend_entries(path.as_str().len(), "following paths")?;
+    let mut moves = |path: &JsonPath| {
+        budget.spend_entries(path.text().len(), "following paths")?;
         budget.spend_moves(entries_behind(object, path), "moving the entries of a list")
     };
     match operation {
-        PatchOperation::Add(add) => {
-            moves(&add.path)?;
-            budget.measure(&add.value, "copying values").map(drop)
+        JsonOperation::Add { path, value } => {
+            moves(path)?;
+            budget.measure(value, "copying values").map(drop)
         }
-        PatchOperation::Replace(replace) => {
-            budget.spend_entries(replace.path.as_str().len(), "following paths")?;
-            budget.measure(&replace.value, "copying values").map(drop)
+        JsonOperation::Replace { path, value } => {
+            budget.spend_entries(path.text().len(), "following paths")?;
+            budget.measure(value, "copying values").map(drop)
         }
         // What it is compared with is looked at no further than the two are equal.
-        PatchOperation::Test(test) => {
-            budget.spend_entries(test.path.as_str().len(), "following paths")?;
-            budget.measure(&test.value, "comparing values").map(drop)
+        JsonOperation::Test { path, value } => {
+            budget.spend_entries(path.text().len(), "following paths")?;
+            budget.measure(value, "comparing values").map(drop)
         }
-        PatchOperation::Remove(remove) => moves(&remove.path),
-        PatchOperation::Move(moved) => {
-            moves(&moved.from)?;
-            moves(&moved.path)
+        JsonOperation::Remove { path } => moves(path),
+        JsonOperation::Move { from, path } => {
+            moves(from)?;
+            moves(path)
         }
-        PatchOperation::Copy(copy) => moves(&copy.path),
+        JsonOperation::Copy { path, .. } => moves(path),
+        JsonOperation::Unusable(_) => budget.spend(1, "following paths"),
     }
 }
 
 /// How many entries of a list stand at or behind a place: so many move when one comes or goes
 /// there.
-fn entries_behind(object: &Value, path: &Pointer) -> usize {
-    let Some((parent, last)) = path.split_back() else { return 0 };
-    match parent.resolve(object) {
-        Ok(Value::Array(items)) => {
-            let index = last.to_index().ok();
-            let index = index.map_or(items.len(), |index| index.for_len_unchecked(items.len()));
-            items.len().saturating_sub(index)
+fn entries_behind(object: &Value, path: &JsonPath) -> usize {
+    match path.container(object) {
+        Some((Container::List(items), index)) => {
+            let index = index_in(index, items.len() + 1).unwrap_or(items.len());
+            items.len() - index
         }
-        Ok(_) | Err(_) => 0,
+        Some((Container::Object(_), _)) | None => 0,
     }
 }
 
 /// What an operation puts somewhere must not make the object too deep, and copies not too large.
 fn check_growth(
     object: &Value,
-    operation: &PatchOperation,
+    operation: &JsonOperation,
     copied_bytes: &mut usize,
     budget: &mut WorkBudget,
 ) -> Result<(), PatchError> {
     let (path, value) = match operation {
-        PatchOperation::Add(add) => (&add.path, Some(&add.value)),
-        PatchOperation::Replace(replace) => (&replace.path, Some(&replace.value)),
-        PatchOperation::Move(moved) => (&moved.path, moved.from.resolve(object).ok()),
-        PatchOperation::Copy(copy) => (&copy.path, copy.from.resolve(object).ok()),
-        PatchOperation::Remove(_) | PatchOperation::Test(_) => return Ok(()),
+        JsonOperation::Add { path, value } | JsonOperation::Replace { path, value } => {
+            (path, Some(value))
+        }
+        JsonOperation::Move { from, path } | JsonOperation::Copy { from, path } => {
+            (path, found_at(object, from))
+        }
+        JsonOperation::Remove { .. } | JsonOperation::Test { .. } | JsonOperation::Unusable(_) => {
+            return Ok(());
+        }
     };
     let extent = match value {
         Some(value) => budget.measure(value, "measuring what is moved or copied")?,
         None => ValueSize::default(),
     };
-    if matches!(operation, PatchOperation::Copy(_)) {
+    if matches!(operation, JsonOperation::Copy { .. }) {
         budget.spend_copy(extent, "copying values")?;
         *copied_bytes += extent.bytes;
     }
@@ -214,7 +338,7 @@ fn check_growth(
             "the copy operations of a JSON patch may copy {BODY_BYTES_MAX} bytes in all"
         )));
     }
-    if path.count() + extent.depth > DEPTH_MAX {
+    if path.depth() + extent.depth > DEPTH_MAX {
         return Err(PatchError::TooMuch(format!(
             "the patched object exceeds the max depth of {DEPTH_MAX}"
         )));

@@ -3,6 +3,7 @@
 mod budget;
 mod directives;
 mod json_patch;
+mod json_path;
 mod merge;
 pub mod merge_keys;
 mod order;
@@ -137,6 +138,12 @@ impl Patch {
             PatchFormat::Json(_) | PatchFormat::StrategicMerge => false,
             PatchFormat::Merge => found.is_some_and(|value| !value.is_object()),
         }
+    }
+
+    /// Whether the object stays of its type, also when the patch names another one: a strategic
+    /// patch is merged into an object whose type is known.
+    pub fn keeps_type(&self) -> bool {
+        matches!(self.format, PatchFormat::StrategicMerge)
     }
 
     /// The object after the patch. `schema` names its type, for the merge keys of strategic merge.

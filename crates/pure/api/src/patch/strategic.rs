@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use super::PatchError;
 use super::budget::WorkBudget;
 use super::directives::{
-    DELETE_FROM_LIST, PatchDirective, SET_ELEMENT_ORDER, delete_from_list, directive, is_directed,
-    order_of, retain_keys, without_directives,
+    DELETE_FROM_LIST, PatchDirective, SET_ELEMENT_ORDER, delete_from_list, directive,
+    entry_directive, is_directed, is_directive, order_of, replacement, retain_keys,
 };
 use super::merge_keys::{ListMerge, merge_field};
 use super::order::{EntryPositions, PatchOrder, in_order};
@@ -40,7 +40,7 @@ fn merge_objects(
 ) -> Result<Map<String, Value>, PatchError> {
     budget.spend_entries(patch.len(), "merging objects")?;
     match directive(patch)? {
-        Some(PatchDirective::Replace) => return Ok(without_directives(patch)),
+        Some(PatchDirective::Replace) => return replacement(patch, budget),
         Some(PatchDirective::Delete) => return Ok(Map::new()),
         None => {}
     }
@@ -51,7 +51,7 @@ fn merge_objects(
         }
     }
     for (name, value) in patch {
-        if name.starts_with('$') {
+        if is_directive(name) {
             continue;
         }
         let order = order_of(patch, name)?;
@@ -85,8 +85,8 @@ fn merge_objects(
 }
 
 /// A field that the object does not have yet. Upstream takes it as it is given, but for its nulls
-/// and for objects with a directive: those go. So a list keeps entries that are given twice, and
-/// none needs a key, unless the patch orders the list.
+/// and for objects with a `$patch`: those go. Other directives are fields then. So a list keeps
+/// entries that are given twice, and none needs a key, unless the patch orders the list.
 fn new_value(
     schema: &str,
     name: &str,
@@ -102,17 +102,17 @@ fn new_value(
     }
 }
 
-/// A value of the patch without nulls and directives; none if it is a directive itself.
+/// A value of the patch without nulls and objects with a `$patch`; none if it is such an object.
 fn taken(value: &Value, budget: &mut WorkBudget) -> Result<Option<Value>, PatchError> {
     match value {
         Value::Object(fields) => {
             budget.spend_entries(fields.len(), "copying values")?;
-            if directive(fields)?.is_some() {
+            if is_directed(fields) {
                 return Ok(None);
             }
             let mut object = Map::new();
             for (name, value) in fields {
-                if name.starts_with('$') || value.is_null() {
+                if value.is_null() {
                     continue;
                 }
                 if let Some(value) = taken(value, budget)? {
@@ -178,7 +178,7 @@ fn merge_list(
     budget: &mut WorkBudget,
 ) -> Result<Vec<Value>, PatchError> {
     match by {
-        None | Some(ListMerge::Whole) => patch.iter().map(|item| replaced(item, budget)).collect(),
+        None | Some(ListMerge::Whole) => patch.iter().map(|item| copied(item, budget)).collect(),
         Some(ListMerge::Set) => {
             let places = EntryPositions::new(by, &old, budget)?.into_owned(budget)?;
             let named = EntryPositions::new(by, patch, budget)?;
@@ -193,18 +193,6 @@ fn merge_list(
             Ok(in_order(merged, &wanted, &places))
         }
         Some(ListMerge::ByKey(key)) => merge_by_key(schema, key, old, patch, order, budget),
-    }
-}
-
-/// An entry of a list that is replaced as a whole.
-fn replaced(item: &Value, budget: &mut WorkBudget) -> Result<Value, PatchError> {
-    match item {
-        Value::Object(fields) if is_directed(fields) => {
-            let extent = budget.measure(item, "copying values")?;
-            budget.spend_copy(extent, "copying values")?;
-            Ok(Value::Object(without_directives(fields)))
-        }
-        other => copied(other, budget),
     }
 }
 
@@ -228,14 +216,8 @@ impl<'a> KeyedPatch<'a> {
         for item in patch {
             budget.spend(1, "merging lists")?;
             let fields = fields_of(item, key)?;
-            match directive(fields)? {
-                Some(PatchDirective::Replace) => {
-                    read.replaces_all = true;
-                    // A bare directive is no entry; one with fields is.
-                    if fields.len() > 1 {
-                        read.entries.push(item);
-                    }
-                }
+            match entry_directive(fields)? {
+                Some(PatchDirective::Replace) => read.replaces_all = true,
                 Some(PatchDirective::Delete) => {
                     let gone = key_value(fields, key)?;
                     budget.measure(gone, "merging lists")?;
@@ -267,7 +249,7 @@ fn merge_by_key(
     let by = Some(ListMerge::ByKey(key));
     let KeyedPatch { entries, gone, replaces_all } = KeyedPatch::read(key, patch, budget)?;
     if replaces_all {
-        return entries.into_iter().map(|item| replaced(item, budget)).collect();
+        return entries.into_iter().map(|item| copied(item, budget)).collect();
     }
     check_order(by, &entries, order, budget)?;
     let places = EntryPositions::new(by, &old, budget)?.into_owned(budget)?;
@@ -290,9 +272,10 @@ fn merge_by_key(
                 index.merged(wanted, place, &merged[place]);
             }
             None => {
-                let new = Value::Object(merge_objects(schema, Map::new(), fields, budget)?);
-                index.add(merged.len(), &new);
-                merged.push(new);
+                if let Some(new) = taken(item, budget)? {
+                    index.add(merged.len(), &new);
+                    merged.push(new);
+                }
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::create::create_object;
 use super::update::{self, FieldOwnership, ProposedObject, change};
@@ -168,17 +168,23 @@ fn propose(
     let schema = call.entry.codec.schema_name();
     let duplicate_fields = patch.take_duplicate_fields();
     let mut strict_errors = patch.take_unknown_fields();
-    let patched = patch.apply(&schema, old)?;
-    let body = decode::Body { value: patched, duplicate_fields };
+    let keeps_type = patch.keeps_type();
+    let mut body = decode::Body { value: patch.apply(&schema, old)?, duplicate_fields };
+    let type_change = settle_type(call.entry, keeps_type, &mut body.value);
     let invalid = |why: String| match read(call) {
         Ok(patch) => {
             ApiError::invalid_patch(&FieldError::invalid("patch", patch.shown(&body.value), why))
         }
         Err(error) => error,
     };
-    check_type(call, &body.value).map_err(invalid)?;
-    let (mut object, more) = decode::object_and_strict_errors(call.entry, &body)
-        .map_err(|why| why.into_error(invalid))?;
+    let (mut object, more) = match type_change.map_err(invalid)? {
+        PatchedType::Kept => decode::object_and_strict_errors(call.entry, &body),
+        PatchedType::Unversioned { unknown_fields, bare } => {
+            strict_errors.extend(unknown_fields);
+            decode::object_and_strict_errors(call.entry, &bare)
+        }
+    }
+    .map_err(|why| why.into_error(invalid))?;
     strict_errors.extend(more.texts());
     let warnings = match call.options.field_validation {
         FieldValidation::Strict if !strict_errors.is_empty() => {
@@ -192,18 +198,62 @@ fn propose(
     Ok(ProposedObject { object, warnings, ownership: FieldOwnership::Tracked })
 }
 
-/// A patch makes nothing else of an object.
-fn check_type(call: &ApiCall<'_>, patched: &Value) -> Result<(), String> {
-    let text = |name: &str| patched.get(name).and_then(Value::as_str).unwrap_or_default();
+/// What a patch makes of the type of an object.
+enum PatchedType {
+    /// It stays.
+    Kept,
+    /// It has no version any more, so that upstream knows none of its fields.
+    Unversioned {
+        /// What a strict reader refuses.
+        unknown_fields: Vec<String>,
+        /// What is left of the object.
+        bare: decode::Body,
+    },
+}
+
+/// A patch makes nothing else of an object, whether it may name another type (`keeps_type`) or not.
+fn settle_type(
+    entry: &KindEntry,
+    keeps_type: bool,
+    patched: &mut Value,
+) -> Result<PatchedType, String> {
+    let found = decode::type_error::json_type(patched);
+    let Some(fields) = patched.as_object_mut() else {
+        return Err(format!("json: cannot unmarshal {found} into a {}", entry.kind));
+    };
+    for name in TYPE_FIELDS {
+        match fields.get(name) {
+            None | Some(Value::Null | Value::String(_)) => {}
+            Some(other) => {
+                let found = decode::type_error::json_type(other);
+                return Err(format!(
+                    "json: cannot unmarshal {found} into field {name} of type string"
+                ));
+            }
+        }
+    }
+    let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     // a kind that the patch takes away is the one of the path, as in any body
-    let has_kind =
-        kind == call.entry.kind || kind.is_empty() && call.entry.origin == KindOrigin::BuiltIn;
-    if api_version == call.entry.api_version && has_kind {
-        return Ok(());
+    let has_kind = kind == entry.kind || kind.is_empty() && entry.origin == KindOrigin::BuiltIn;
+    if has_kind && api_version.is_empty() && !keeps_type && entry.origin == KindOrigin::BuiltIn {
+        let unknown = fields.keys().filter(|name| !TYPE_FIELDS.contains(&name.as_str()));
+        let unknown_fields = unknown.map(|name| format!("unknown field {name:?}")).collect();
+        let value = json!({"apiVersion": entry.api_version, "kind": entry.kind});
+        let bare = decode::Body { value, duplicate_fields: Vec::new() };
+        return Ok(PatchedType::Unversioned { unknown_fields, bare });
     }
-    Err(format!(
-        "apiVersion and kind cannot change: they are {:?} and {:?}, not {api_version:?} and {kind:?}",
-        call.entry.api_version, call.entry.kind
-    ))
+    let is_same = has_kind && api_version == entry.api_version;
+    if !is_same && !keeps_type {
+        return Err(format!(
+            "apiVersion and kind cannot change: they are {:?} and {:?}, not {api_version:?} and {kind:?}",
+            entry.api_version, entry.kind
+        ));
+    }
+    fields.insert("apiVersion".to_owned(), entry.api_version.as_ref().into());
+    fields.insert("kind".to_owned(), entry.kind.as_ref().into());
+    Ok(PatchedType::Kept)
 }
+
+/// The fields that say of which type an object is.
+const TYPE_FIELDS: [&str; 2] = ["apiVersion", "kind"];

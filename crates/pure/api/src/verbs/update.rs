@@ -153,8 +153,10 @@ fn check_preconditions(
     let name = &call.path.name;
     let given = new.meta().resource_version.as_deref().unwrap_or_default();
     let given = revision::parse(given)?.filter(|given| given.0 != 0);
-    let is_replacement = call.request.method == Method::PUT && call.path.subresource != "scale";
-    if given.is_none() && is_replacement && call.entry.needs_version_on_update {
+    // a patch may take the version away
+    let is_of_client = [Method::PUT, Method::PATCH].contains(&call.request.method);
+    let is_of_object = is_of_client && call.path.subresource != "scale";
+    if given.is_none() && is_of_object && call.entry.needs_version_on_update {
         return Err(ApiError::unconditional_update(call.entry, name));
     }
     if given.is_some_and(|given| given != stored.revision) {

@@ -84,10 +84,10 @@ fn lists_and_maps_merge_as_the_document_says() {
             json!({"containers": [{"name": "a", "env": [{"name": "Y", "value": "2"}]}]}),
         ),
         (
-            "directives in new entries do not get into the object",
+            "a new entry with $patch is none, and other directives of one are its fields, as upstream",
             json!({}),
             json!({"containers": [{"name": "a", "$retainKeys": ["name"]}, {"name": "b", "$patch": "delete"}]}),
-            json!({"containers": [{"name": "a"}]}),
+            json!({"containers": [{"name": "a", "$retainKeys": ["name"]}]}),
         ),
     ];
     for (what, object, patch, expected) in cases {
