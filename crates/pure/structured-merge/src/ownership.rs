@@ -22,8 +22,8 @@ pub struct OwnershipChange<'a> {
     pub api_version: &'a str,
     /// Fields that this way of writing does not change, with what is below them.
     pub ignored: &'a FieldSet,
-    /// When, in seconds since 1970.
-    pub now_seconds: i64,
+    /// When, in seconds since 1970, where that is noted.
+    pub now_seconds: Option<i64>,
 }
 
 /// What an apply gives.
@@ -97,7 +97,7 @@ impl OwnershipChange<'_> {
         let owned = OwnedFields {
             fields,
             api_version: self.api_version.to_owned(),
-            time_seconds: Some(self.now_seconds),
+            time_seconds: self.now_seconds,
         };
         owners.insert(self.owner.clone(), owned);
     }

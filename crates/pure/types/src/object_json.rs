@@ -199,13 +199,17 @@ impl ObjectJson for Pod {
         if let Some(spec) = &self.spec {
             append_field(&mut text, "spec", &spec.to_json());
         }
-        append_field(&mut text, "status", with_times(status).to_string().as_bytes());
+        append_field(&mut text, "status", status.to_value().to_string().as_bytes());
         text.push(b'}');
         text
     }
 
     fn to_value(&self) -> Value {
-        tree_of(self).expect(TEXT_KEYS)
+        let mut tree = tree_of(self).expect(TEXT_KEYS);
+        if let Some(status) = self.status.as_ref().filter(|status| lacks_times(status)) {
+            tree["status"] = status.to_value();
+        }
+        tree
     }
 }
 
@@ -284,7 +288,8 @@ impl ObjectJson for HorizontalPodAutoscaler {
     }
 
     fn to_value(&self) -> Value {
-        tree_of(self).expect(TEXT_KEYS)
+        let tree = tree_of(self).expect(TEXT_KEYS);
+        with_null_fields(&tree, &[(CONDITIONS, "lastTransitionTime")]).unwrap_or(tree)
     }
 }
 
@@ -301,8 +306,10 @@ impl ObjectJson for HorizontalPodAutoscalerStatus {
         tree.to_string().into_bytes()
     }
 
+    /// With the times that conditions lack as null.
     fn to_value(&self) -> Value {
-        tree_of(self).expect(TEXT_KEYS)
+        let tree = tree_of(self).expect(TEXT_KEYS);
+        with_null_fields(&tree, &[("/conditions", "lastTransitionTime")]).unwrap_or(tree)
     }
 }
 
@@ -311,19 +318,6 @@ fn lacks_times(status: &PodStatus) -> bool {
     conditions.any(|condition| {
         condition.last_probe_time.is_none() || condition.last_transition_time.is_none()
     })
-}
-
-/// A status whose conditions have their times, be they null.
-fn with_times(status: &PodStatus) -> Value {
-    let mut tree = status.to_value();
-    for condition in tree["conditions"].as_array_mut().into_iter().flatten() {
-        for time in ["lastProbeTime", "lastTransitionTime"] {
-            if condition.get(time).is_none() {
-                condition[time] = Value::Null;
-            }
-        }
-    }
-    tree
 }
 
 const TEXT_KEYS: &str = "API objects have text keys only, so JSON can hold them";
@@ -341,16 +335,19 @@ object_json_with_nulls!(
     FlowSchema: [(CONDITIONS, "lastTransitionTime")],
     Job: [(CONDITIONS, "lastProbeTime"), (CONDITIONS, "lastTransitionTime")],
     Namespace: [(CONDITIONS, "lastTransitionTime")],
+    Node: [(CONDITIONS, "lastHeartbeatTime"), (CONDITIONS, "lastTransitionTime")],
     PersistentVolumeClaim: [
         (CONDITIONS, "lastProbeTime"),
         (CONDITIONS, "lastTransitionTime"),
         ("/spec/dataSource", "apiGroup"),
         ("/spec/dataSourceRef", "apiGroup"),
     ],
+    PodStatus: [("/conditions", "lastProbeTime"), ("/conditions", "lastTransitionTime")],
     PriorityLevelConfiguration: [(CONDITIONS, "lastTransitionTime")],
     ReplicaSet: [(CONDITIONS, "lastTransitionTime")],
     ReplicationController: [(CONDITIONS, "lastTransitionTime")],
     StatefulSet: [(CONDITIONS, "lastTransitionTime")],
+    VolumeAttachment: [("/status/attachError", "time"), ("/status/detachError", "time")],
 );
 
 object_json!(
@@ -383,11 +380,9 @@ object_json!(
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
     ValidatingWebhookConfiguration,
-    VolumeAttachment,
     VolumeAttributesClass,
     Lease,
     NetworkPolicy,
-    Node,
     PersistentVolume,
     PodDisruptionBudget,
     PodRestart,
@@ -406,7 +401,7 @@ object_json!(
     ServiceCIDR,
     StorageClass,
 );
-object_json!(Affinity, Container, HorizontalPodAutoscalerSpec, PodSpec, PodStatus, PodTemplateSpec);
+object_json!(Affinity, Container, HorizontalPodAutoscalerSpec, PodSpec, PodTemplateSpec);
 
 impl ObjectJson for ObjectMeta {
     fn read(reader: ObjectReader<'_, '_>) -> Result<Self, Error> {

@@ -86,8 +86,10 @@ fn settled_field(field: &MessageField, value: &Value) -> Result<SettledField, St
         (FieldOccurrence::List, Value::Array(items)) if items.is_empty() => {
             // rules without policies are refused, rules that say nothing get those by default;
             // an empty list of owners asks to forget them
-            let differs = ["autoscaling.v2.HPAScalingPolicy", "meta.v1.ManagedFieldsEntry"]
-                .contains(&field.type_);
+            let differs = matches!(
+                field.type_,
+                "autoscaling.v2.HPAScalingPolicy" | "meta.v1.ManagedFieldsEntry"
+            );
             return Ok(if differs { SettledField::Same } else { SettledField::Absent });
         }
         (FieldOccurrence::Map, Value::Object(entries)) if entries.is_empty() => {

@@ -30,6 +30,13 @@ pub(crate) fn drop_empty_text(slot: &mut Option<String>) {
     }
 }
 
+/// Makes numbers absent that are zero.
+pub(crate) fn drop_zeros<T: Copy + Default + PartialEq>(slots: &mut [&mut Option<T>]) {
+    for slot in slots.iter_mut().filter(|slot| ***slot == Some(T::default())) {
+        **slot = None;
+    }
+}
+
 /// Makes an empty list absent.
 pub(crate) fn drop_empty_list<T>(slot: &mut Option<Vec<T>>) {
     if slot.as_ref().is_some_and(Vec::is_empty) {

@@ -99,7 +99,7 @@ impl ApiKind for Ingress {
 }
 
 impl SubresourceStrategy<StatusPart> for Ingress {
-    preparation::updates_of_status!();
+    preparation::updates_of_status_and_metadata!();
 }
 
 /// The first three hosts, and how many more there are.

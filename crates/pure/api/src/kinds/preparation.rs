@@ -94,6 +94,8 @@ pub(crate) use updates_of_status_and_metadata;
 /// kind.
 macro_rules! updates_of_status_alone {
     () => {
+        const KEEPS_METADATA: bool = true;
+
         fn prepare_part(
             &mut self,
             old: &Self,

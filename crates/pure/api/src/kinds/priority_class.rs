@@ -4,7 +4,7 @@
 //! its class is in `admission/priority.rs`.
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use rekindle_types::Tick;
+use rekindle_types::{ObjectJson, Tick};
 
 use super::defaults;
 use super::preparation;
@@ -68,6 +68,17 @@ impl ApiKind for PriorityClass {
         defaults::drop_false(&mut self.global_default);
         defaults::drop_empty_text(&mut self.description);
         self.preemption_policy.get_or_insert_with(|| PREEMPTION_POLICY.to_owned());
+    }
+
+    /// A value of 0 is what every class has upstream, before anyone owns it.
+    fn tracked_value(&self) -> serde_json::Value {
+        let mut value = ObjectJson::to_value(self);
+        if self.value == Some(0)
+            && let Some(fields) = value.as_object_mut()
+        {
+            fields.remove("value");
+        }
+        value
     }
 
     fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {

@@ -3,6 +3,7 @@
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use rekindle_types::Tick;
 
+use super::defaults;
 use super::preparation;
 use super::status_counts::{self, PartialCount};
 use super::template;
@@ -41,6 +42,14 @@ impl ApiKind for ReplicaSet {
         let spec = &mut self.spec;
         template::set_defaults(spec.template.get_or_insert_default());
         spec.replicas.get_or_insert(1);
+        if let Some(status) = &mut self.status {
+            defaults::drop_zeros(&mut [&mut status.observed_generation]);
+            defaults::drop_zeros(&mut [
+                &mut status.fully_labeled_replicas,
+                &mut status.ready_replicas,
+                &mut status.available_replicas,
+            ]);
+        }
     }
 
     fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rekindle_types::Tick;
 
 use super::template::{self, PodMaker};
-use super::{preparation, replica_set};
+use super::{defaults, preparation, replica_set};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, POD_NAMES, RequestContext, ResourceNames, ResourceScope, Subresource,
@@ -44,6 +44,14 @@ impl ApiKind for ReplicationController {
     fn set_defaults(&mut self) {
         let spec = self.spec.get_or_insert_default();
         spec.replicas.get_or_insert(1);
+        if let Some(status) = &mut self.status {
+            defaults::drop_zeros(&mut [&mut status.observed_generation]);
+            defaults::drop_zeros(&mut [
+                &mut status.fully_labeled_replicas,
+                &mut status.ready_replicas,
+                &mut status.available_replicas,
+            ]);
+        }
         let Some(pods) = &mut spec.template else { return };
         template::set_defaults(pods);
         let labels = pods.metadata.as_ref().and_then(|metadata| metadata.labels.clone());
@@ -118,7 +126,12 @@ impl ApiKind for ReplicationController {
 }
 
 impl SubresourceStrategy<StatusPart> for ReplicationController {
-    preparation::updates_of_status_and_metadata!();
+    /// Upstream takes the labels of the pods again when it reads a controller without labels.
+    fn prepare_part(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
+        self.spec.clone_from(&old.spec);
+        self.metadata.generation = old.metadata.generation;
+        ApiKind::set_defaults(self);
+    }
 
     fn validate_part(&self, _old: &Self) -> Vec<FieldError> {
         let Some(status) = &self.status else { return Vec::new() };

@@ -12,6 +12,7 @@ use crate::call::{ApiCall, ObjectPart};
 use crate::decode::{self, FieldValidation};
 use crate::registry::AnyObject;
 use crate::status::{ApiError, FieldCause};
+use crate::subresources::scale;
 
 /// The type of an autoscaling/v1 Scale.
 const SCALE: ObjectType<'_> = ObjectType { api_version: "autoscaling/v1", kind: "Scale" };
@@ -94,11 +95,23 @@ impl AppliedConfig {
         if let Some(metadata) = live.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }
+        if owner::is_of_scale(call) {
+            scale::drop_zero_count(old, &mut live);
+        }
         let kept = old.meta().managed_fields.as_deref().unwrap_or_default();
         let owners = entries::read(kept).map_err(|error| {
             ApiError::internal(format!("failed to decode managed fields: {error}"))
         })?;
-        decode_applied(call, self.applied(call, part, &live, owners)?)
+        let ignored = owner::ignored(call.entry, part, Some(old));
+        let owners = match owners.is_empty() {
+            true => before_first_apply(call, &ignored, old),
+            false => owners,
+        };
+        let mut applied = self.applied(call, &ignored, &live, owners)?;
+        if owner::is_of_scale(call) {
+            scale::show_zero_count(old, &mut applied.object);
+        }
+        decode_applied(call, applied)
     }
 
     /// A new object, of a call whose object is not there.
@@ -106,7 +119,8 @@ impl AppliedConfig {
         let given = |field: &str| {
             self.config["metadata"].get(field).and_then(Value::as_str).unwrap_or_default()
         };
-        let applied = self.applied(call, ObjectPart::Main, &json!({}), FieldOwners::default())?;
+        let ignored = owner::ignored(call.entry, ObjectPart::Main, None);
+        let applied = self.applied(call, &ignored, &json!({}), FieldOwners::default())?;
         if given("name").is_empty() {
             return Err(ApiError::bad_request(format!(
                 "the name of the object ({} based on URL) was undeterminable: name must be provided",
@@ -129,21 +143,13 @@ impl AppliedConfig {
     fn applied(
         &self,
         call: &ApiCall<'_>,
-        part: ObjectPart,
+        ignored: &FieldSet,
         live: &Value,
-        mut owners: FieldOwners,
+        owners: FieldOwners,
     ) -> Result<AppliedTree, ApiError> {
         let owner = owner::of_call(call, FieldOperation::Apply);
-        let ignored = owner::ignored(call.entry, part);
-        if owners.is_empty() {
-            let before = FieldOwner {
-                manager: FieldOwners::BEFORE_FIRST_APPLY.to_owned(),
-                ..owner::of_call(call, FieldOperation::Update)
-            };
-            owners = ownership_change(call, &before, &ignored).update(&json!({}), live, owners);
-        }
         let is_forced = call.options.flag("force");
-        let change = ownership_change(call, &owner, &ignored);
+        let change = ownership_change(call, &owner, ignored);
         let applied = change.apply(live, &self.config, &owners, is_forced);
         let applied = match applied {
             Err(conflicts) if owner.manager == last_applied::KUBECTL => {
@@ -156,7 +162,8 @@ impl AppliedConfig {
             }
             other => other,
         };
-        let AppliedObject { mut object, owners } = applied.map_err(|error| conflict(&error))?;
+        let AppliedObject { mut object, owners } =
+            applied.map_err(|error| conflict(call, error))?;
         if owner.manager == last_applied::KUBECTL {
             last_applied::follow(&mut object, &self.config);
         }
@@ -179,6 +186,20 @@ pub(crate) fn apply_scale(call: &ApiCall<'_>) -> Result<AppliedConfig, ApiError>
     Ok(AppliedConfig { config, warnings: scale.warnings })
 }
 
+/// Who owns what of an object that has no owners: all of it is of one that is made up.
+fn before_first_apply(call: &ApiCall<'_>, ignored: &FieldSet, old: &dyn AnyObject) -> FieldOwners {
+    let owner = FieldOwner {
+        manager: FieldOwners::BEFORE_FIRST_APPLY.to_owned(),
+        ..owner::of_call(call, FieldOperation::Update)
+    };
+    let mut tracked = old.tracked_value();
+    if let Some(metadata) = tracked.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    let change = ownership_change(call, &owner, ignored);
+    change.update(&old.blank_value(&tracked), &tracked, FieldOwners::default())
+}
+
 fn ownership_change<'a>(
     call: &'a ApiCall<'_>,
     owner: &'a FieldOwner,
@@ -189,7 +210,7 @@ fn ownership_change<'a>(
         owner,
         api_version: &call.entry.api_version,
         ignored,
-        now_seconds: call.request.now.to_time().0.as_second(),
+        now_seconds: owner::write_seconds(call),
     }
 }
 
@@ -207,7 +228,12 @@ fn decode_applied(
 }
 
 /// 409, with a cause for each field.
-fn conflict(conflicts: &FieldConflicts) -> ApiError {
+fn conflict(call: &ApiCall<'_>, mut conflicts: FieldConflicts) -> ApiError {
+    if owner::is_of_scale(call) {
+        // upstream looks for them in the Scale
+        let owners = conflicts.0.iter_mut().map(|conflict| &mut conflict.owner);
+        owners.for_each(|owner| owner.api_version = SCALE.api_version.to_owned());
+    }
     let causes = conflicts.0.iter().map(|conflict| FieldCause {
         reason: "FieldManagerConflict".to_owned(),
         message: format!("conflict with {}", conflict.owner),

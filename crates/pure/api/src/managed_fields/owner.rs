@@ -3,10 +3,13 @@
 use rekindle_structured_merge::{FieldOperation, FieldOwner, FieldPath, FieldSet};
 
 use crate::call::{ApiCall, ObjectPart};
-use crate::registry::{KindEntry, Subresource};
+use crate::registry::{AnyObject, KindEntry, Subresource};
 
 /// The owner of a client that says neither its name nor its program.
 const UNKNOWN: &str = "unknown";
+
+/// The subresource of a replica count.
+const SCALE: &str = "scale";
 
 /// Bytes of an owner's name that a user agent gives.
 const NAME_BYTES_MAX: usize = 128;
@@ -22,6 +25,16 @@ pub(super) fn of_call(call: &ApiCall<'_>, operation: FieldOperation) -> FieldOwn
         },
         subresource: call.path.subresource.clone(),
     }
+}
+
+/// Whether a write is one of a replica count alone.
+pub(super) fn is_of_scale(call: &ApiCall<'_>) -> bool {
+    call.path.subresource == SCALE
+}
+
+/// When a write happens, in seconds since 1970. Of a Scale it is not noted, as upstream.
+pub(super) fn write_seconds(call: &ApiCall<'_>) -> Option<i64> {
+    (!is_of_scale(call)).then(|| call.request.now.to_time().0.as_second())
 }
 
 /// The name that the request gives, or that of the program that sent it.
@@ -51,7 +64,12 @@ fn part_of_engine(user: &str) -> Option<&str> {
 }
 
 /// The fields that a write of this part does not change. The writer does not come to own them.
-pub(super) fn ignored(entry: &KindEntry, part: ObjectPart) -> FieldSet {
+/// There is no old object when one is created.
+pub(super) fn ignored(
+    entry: &KindEntry,
+    part: ObjectPart,
+    old: Option<&dyn AnyObject>,
+) -> FieldSet {
     let fields = |paths: &[&[&str]]| {
         FieldSet::from_paths(paths.iter().map(|path| FieldPath::of_fields(path)))
     };
@@ -67,6 +85,9 @@ pub(super) fn ignored(entry: &KindEntry, part: ObjectPart) -> FieldSet {
                 &["metadata", "deletionTimestamp"],
                 &["metadata", "ownerReferences"],
             ]),
+            _ if old.is_some_and(|old| old.keeps_metadata(part)) => {
+                fields(&[&["spec"], &["metadata"]])
+            }
             _ => fields(&[&["spec"]]),
         },
         ObjectPart::Finalize | ObjectPart::Resize | ObjectPart::EphemeralContainers => {

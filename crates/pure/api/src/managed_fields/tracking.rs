@@ -5,11 +5,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectM
 use rekindle_structured_merge::{
     FieldOperation, FieldOwners, FieldPath, FieldSet, OwnershipChange,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{entries, owner};
 use crate::call::{ApiCall, ObjectPart};
 use crate::registry::AnyObject;
+use crate::subresources::scale;
 
 /// Fields of a new object that the server fills in where the client does not say: no owner has
 /// them. Upstream its admission plugins fill them, after the owners were noted.
@@ -60,14 +61,11 @@ fn track_new_with(
         schema,
         owner: &owner,
         api_version: &call.entry.api_version,
-        ignored: &owner::ignored(call.entry, ObjectPart::Main).union(&filled.0),
-        now_seconds: call.request.now.to_time().0.as_second(),
+        ignored: &owner::ignored(call.entry, ObjectPart::Main, None).union(&filled.0),
+        now_seconds: owner::write_seconds(call),
     };
-    let mut nothing = json!({});
-    for list in object.always_shown() {
-        nothing["spec"][*list] = json!([]);
-    }
-    let owners = change.update(&nothing, &object.tracked_value(), owners);
+    let tracked = object.tracked_value();
+    let owners = change.update(&object.blank_value(&tracked), &tracked, owners);
     object.meta_mut().managed_fields = entries::write(&owners);
 }
 
@@ -95,14 +93,24 @@ pub(crate) fn track_change(
     if given.is_none() && kept.is_none() {
         return;
     }
+    let is_of_scale = owner::is_of_scale(call);
+    if is_of_scale && !has_owner(&scale::count_field(old), kept.as_deref()) {
+        // upstream notes no owner in a Scale that has none
+        object.meta_mut().managed_fields.clone_from(kept);
+        return;
+    }
     let owner = owner::of_call(call, FieldOperation::Update);
-    let (before, now) = compared(part, old, object);
+    let (mut before, mut now) = compared(part, old, object);
+    if is_of_scale {
+        scale::drop_zero_count(old, &mut before);
+        scale::drop_zero_count(object, &mut now);
+    }
     let change = OwnershipChange {
         schema: call.entry.codec.merge_schema(),
         owner: &owner,
         api_version: &call.entry.api_version,
-        ignored: &owner::ignored(call.entry, part),
-        now_seconds: call.request.now.to_time().0.as_second(),
+        ignored: &owner::ignored(call.entry, part, Some(old)),
+        now_seconds: owner::write_seconds(call),
     };
     let changes = change.changes(&before, &now);
     if changes.is_empty() && given.is_none() {
@@ -112,6 +120,12 @@ pub(crate) fn track_change(
     if let Some(owners) = given.or_else(|| read(kept)) {
         object.meta_mut().managed_fields = entries::write(&change.update_with(changes, owners));
     }
+}
+
+/// Whether any owner has a field.
+fn has_owner(field: &FieldPath, entries: Option<&[ManagedFieldsEntry]>) -> bool {
+    let owners = entries::read(entries.unwrap_or_default()).unwrap_or_default();
+    owners.sorted().iter().any(|(_, owned)| owned.fields.has(field))
 }
 
 /// What is compared of an object before and after an update: all of it, or as little as the update

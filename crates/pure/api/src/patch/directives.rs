@@ -29,7 +29,8 @@ pub(super) fn is_directed(patch: &Map<String, Value>) -> bool {
 /// Whether a field of a patch says how others are merged. Any other one is a field of the object,
 /// also with a `$` before it.
 pub(super) fn is_directive(field: &str) -> bool {
-    [DIRECTIVE, RETAIN_KEYS].contains(&field)
+    field == DIRECTIVE
+        || field == RETAIN_KEYS
         || field.starts_with(SET_ELEMENT_ORDER)
         || field.starts_with(DELETE_FROM_LIST)
 }

@@ -65,9 +65,16 @@ pub trait AnyObject: Send + Sync + 'static {
     fn to_json(&self) -> Vec<u8>;
     /// As a JSON tree, in the version of its entry.
     fn to_value(&self) -> Value;
-    /// See [`ApiKind::ALWAYS_SHOWN`].
-    fn always_shown(&self) -> &'static [&'static str] {
-        &[]
+    /// The fields that upstream sees in this object before anyone has set them: its owners own
+    /// nothing of that. `tracked` is [`Self::tracked_value`].
+    fn blank_value(&self, _tracked: &Value) -> Value {
+        json!({})
+    }
+    /// See [`SubresourceStrategy::KEEPS_METADATA`].
+    ///
+    /// [`SubresourceStrategy::KEEPS_METADATA`]: super::strategy::SubresourceStrategy::KEEPS_METADATA
+    fn keeps_metadata(&self, _part: ObjectPart) -> bool {
+        false
     }
     /// See [`ApiKind::tracked_value`].
     fn tracked_value(&self) -> Value {
@@ -158,11 +165,26 @@ impl<K: ApiKind> AnyObject for K {
     fn deletion_grace_period_seconds(&self) -> i64 {
         ApiKind::deletion_grace_period_seconds(self)
     }
-    fn always_shown(&self) -> &'static [&'static str] {
-        K::ALWAYS_SHOWN
+    fn blank_value(&self, tracked: &Value) -> Value {
+        let mut blank = json!({});
+        for field in self.nulls() {
+            blank[field] = Value::Null;
+        }
+        for list in K::ALWAYS_SHOWN {
+            let is_filled = tracked["spec"][*list].is_array();
+            blank["spec"][*list] = if is_filled { json!([]) } else { Value::Null };
+        }
+        blank
+    }
+    fn keeps_metadata(&self, part: ObjectPart) -> bool {
+        K::STRATEGIES.keeps_metadata(part)
     }
     fn tracked_value(&self) -> Value {
-        ApiKind::tracked_value(self)
+        let mut value = ApiKind::tracked_value(self);
+        for field in self.nulls() {
+            value[field] = Value::Null;
+        }
+        value
     }
     fn row(&self, now: Tick) -> Vec<TableCell> {
         ApiKind::row(self, now)

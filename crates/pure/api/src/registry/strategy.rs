@@ -50,6 +50,9 @@ pub struct ApprovalPart;
 
 /// What an update through the subresource `P` does to an object of this kind.
 pub trait SubresourceStrategy<P> {
+    /// Whether an update leaves all of the metadata as it is. Its writer owns nothing of it then.
+    const KEEPS_METADATA: bool = false;
+
     /// Before the update: keeps everything that is not of the subresource (but what Kubernetes lets
     /// through with it), and raises `metadata.generation` when the spec changed.
     fn prepare_part(&mut self, old: &Self, ctx: &RequestContext<'_>);
@@ -63,6 +66,7 @@ pub trait SubresourceStrategy<P> {
 
 /// A strategy as a value.
 struct KindStrategy<K> {
+    keeps_metadata: bool,
     prepare: fn(&mut K, &K, &RequestContext<'_>),
     validate: fn(&K, &K) -> Vec<FieldError>,
 }
@@ -72,7 +76,11 @@ impl<K> KindStrategy<K> {
     where
         K: SubresourceStrategy<P>,
     {
-        Self { prepare: K::prepare_part, validate: K::validate_part }
+        Self {
+            keeps_metadata: K::KEEPS_METADATA,
+            prepare: K::prepare_part,
+            validate: K::validate_part,
+        }
     }
 }
 
@@ -175,6 +183,11 @@ impl<K> Strategies<K> {
         if let Some(strategy) = self.of_part(part) {
             (strategy.prepare)(new, old, ctx);
         }
+    }
+
+    /// Whether an update of `part` leaves all of the metadata as it is.
+    pub(super) fn keeps_metadata(&self, part: ObjectPart) -> bool {
+        self.of_part(part).is_some_and(|strategy| strategy.keeps_metadata)
     }
 
     /// Everything wrong with an update of `part`.

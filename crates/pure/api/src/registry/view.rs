@@ -119,6 +119,9 @@ impl<V: KindView> AnyObject for ViewObject<V> {
     fn prepare_update(&mut self, part: ObjectPart, old: &dyn AnyObject, ctx: &RequestContext<'_>) {
         self.stored.prepare_update(part, old, ctx);
     }
+    fn keeps_metadata(&self, part: ObjectPart) -> bool {
+        self.stored.keeps_metadata(part)
+    }
     fn validate(&self) -> Vec<FieldError> {
         let mut errors = self.inner().validate();
         V::rename_fields(&mut errors);

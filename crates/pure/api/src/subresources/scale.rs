@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use k8s_openapi::api::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use rekindle_structured_merge::FieldPath;
 use serde_json::{Value, json};
 
 use crate::call::{ApiCall, ObjectPart};
@@ -149,6 +150,31 @@ fn paths_of(object: &dyn AnyObject) -> &ScalePaths {
     custom.and_then(CustomObject::scale_paths).unwrap_or(&OF_WORKLOADS)
 }
 
+/// The field that has an object's count.
+pub(crate) fn count_field(object: &dyn AnyObject) -> FieldPath {
+    FieldPath::of_fields(&names_of(&paths_of(object).spec_replicas).collect::<Vec<_>>())
+}
+
+/// Takes a count of 0 out of an object: a Scale does not show it.
+pub(crate) fn drop_zero_count(object: &dyn AnyObject, value: &mut Value) {
+    let names: Vec<&str> = names_of(&paths_of(object).spec_replicas).collect();
+    let Some((last, parents)) = names.split_last() else { return };
+    let parent = parents.iter().try_fold(value, |value, name| value.get_mut(*name));
+    if let Some(fields) = parent.and_then(Value::as_object_mut)
+        && fields.get(*last) == Some(&json!(0))
+    {
+        fields.remove(*last);
+    }
+}
+
+/// Puts a count of 0 back into an object without one.
+pub(crate) fn show_zero_count(object: &dyn AnyObject, value: &mut Value) {
+    let path = &paths_of(object).spec_replicas;
+    if at(value, path).is_none_or(Value::is_null) {
+        set(value, path, 0.into());
+    }
+}
+
 fn names_of(path: &str) -> impl Iterator<Item = &str> {
     path.split('.').filter(|name| !name.is_empty())
 }
@@ -171,10 +197,7 @@ fn set(object: &mut Value, path: &str, value: Value) {
 /// The object with a count of 0 where it has none.
 fn with_replicas(object: &dyn AnyObject) -> Value {
     let mut value = object.to_value();
-    let path = &paths_of(object).spec_replicas;
-    if at(&value, path).is_none_or(Value::is_null) {
-        set(&mut value, path, 0.into());
-    }
+    show_zero_count(object, &mut value);
     value
 }
 

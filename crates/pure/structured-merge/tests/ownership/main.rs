@@ -110,7 +110,13 @@ impl TestObject {
 
     fn change<'a>(&'a self, owner: &'a FieldOwner, ignored: &'a FieldSet) -> OwnershipChange<'a> {
         let (schema, now_seconds) = (self.schema(), self.now_seconds);
-        OwnershipChange { schema, owner, api_version: "v1", ignored, now_seconds }
+        OwnershipChange {
+            schema,
+            owner,
+            api_version: "v1",
+            ignored,
+            now_seconds: Some(now_seconds),
+        }
     }
 
     pub(crate) fn apply(&mut self, manager: &str, config: &Value) -> Result<(), FieldConflicts> {

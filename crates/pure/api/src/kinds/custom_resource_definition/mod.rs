@@ -71,7 +71,7 @@ impl ApiKind for CustomResourceDefinition {
 }
 
 impl SubresourceStrategy<StatusPart> for CustomResourceDefinition {
-    preparation::updates_of_status_alone!();
+    preparation::updates_of_status_and_metadata!();
 }
 
 /// What a definition does with the version that objects are stored in.

@@ -13,7 +13,7 @@ use k8s_openapi::api::autoscaling::v2::{
 };
 use rekindle_types::Tick;
 
-use super::preparation;
+use super::{defaults, preparation};
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
@@ -51,6 +51,9 @@ impl ApiKind for HorizontalPodAutoscaler {
         self.spec.min_replicas.get_or_insert(1);
         metrics::set_defaults(&mut self.spec);
         behavior::set_defaults(self.spec.behavior.as_mut());
+        if let Some(status) = &mut self.status {
+            defaults::drop_zeros(&mut [&mut status.current_replicas]);
+        }
     }
 
     /// Upstream gives the kind no generation.

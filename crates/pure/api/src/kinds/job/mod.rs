@@ -76,6 +76,13 @@ impl ApiKind for Job {
         };
         defaults::absent_text(&mut spec.pod_replacement_policy, replacement);
         set_policy_defaults(spec);
+        if let Some(status) = &mut self.status {
+            defaults::drop_zeros(&mut [
+                &mut status.active,
+                &mut status.succeeded,
+                &mut status.failed,
+            ]);
+        }
     }
 
     fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
@@ -149,8 +156,8 @@ impl ApiKind for Job {
 
 impl SubresourceStrategy<StatusPart> for Job {
     fn prepare_part(&mut self, old: &Self, _ctx: &RequestContext<'_>) {
-        label_as_pods(self);
         self.spec.clone_from(&old.spec);
+        label_as_pods(self);
         self.metadata.generation = old.metadata.generation;
     }
 
