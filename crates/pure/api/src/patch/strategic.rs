@@ -272,10 +272,10 @@ fn merge_by_key(
                 index.merged(wanted, place, &merged[place]);
             }
             None => {
-                if let Some(new) = taken(item, budget)? {
-                    index.add(merged.len(), &new);
-                    merged.push(new);
-                }
+                // upstream looks for no directives in it
+                let new = copied(item, budget)?;
+                index.add(merged.len(), &new);
+                merged.push(new);
             }
         }
     }

@@ -64,20 +64,18 @@ fn keyed(old: &[Value], patch: &[Value], given: Option<&[Value]>) -> Option<Vec<
     for entry in &entries {
         let wanted = entry.get(KEY)?;
         let place = merged.iter().position(|item| item.get(KEY) == Some(wanted));
-        let mut fields = match place {
-            Some(place) => merged[place].as_object().cloned().unwrap_or_default(),
-            None => Map::new(),
+        let Some(place) = place else {
+            merged.push(entry.clone());
+            continue;
         };
+        let mut fields = merged[place].as_object().cloned().unwrap_or_default();
         for (name, value) in entry.as_object()? {
             fields.remove(name);
             if !value.is_null() {
                 fields.insert(name.clone(), value.clone());
             }
         }
-        match place {
-            Some(place) => merged[place] = Value::Object(fields),
-            None => merged.push(Value::Object(fields)),
-        }
+        merged[place] = Value::Object(fields);
     }
     let list = ordered(merged, Some(KEY), given.unwrap_or(&entries), old);
     has_order(&entries, Some(KEY), given).then_some(list)

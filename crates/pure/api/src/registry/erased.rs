@@ -70,9 +70,7 @@ pub trait AnyObject: Send + Sync + 'static {
     fn blank_value(&self, _tracked: &Value) -> Value {
         json!({})
     }
-    /// See [`SubresourceStrategy::KEEPS_METADATA`].
-    ///
-    /// [`SubresourceStrategy::KEEPS_METADATA`]: super::strategy::SubresourceStrategy::KEEPS_METADATA
+    /// Whether an update of this part leaves all of the metadata as it is.
     fn keeps_metadata(&self, _part: ObjectPart) -> bool {
         false
     }

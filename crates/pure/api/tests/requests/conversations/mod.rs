@@ -92,6 +92,11 @@ fn bodies_that_were_changed_at_random_are_answered_as_recorded() {
     play("mutations", include_str!("mutations.json"));
 }
 
+#[test]
+fn patches_and_the_owners_that_they_leave_are_as_recorded() {
+    play("patches", include_str!("patches.json"));
+}
+
 /// Plays an area, prints what differs, and compares what is unequal with the list.
 fn play(area: &str, recorded: &str) {
     let cases: Vec<RecordedCase> = serde_json::from_str(recorded).unwrap();
