@@ -168,6 +168,10 @@ impl AnyObject for CustomObject {
         }
     }
 
+    fn keeps_metadata(&self, part: ObjectPart) -> bool {
+        part == ObjectPart::Status
+    }
+
     /// The schema is asked for new objects and for changes, which may leave old mistakes.
     fn validate(&self) -> Vec<FieldError> {
         Vec::new()

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::create::create_object;
 use super::update::{self, FieldOwnership, ProposedObject, change};
 use crate::admission;
 use crate::auth::AccessAttributes;
 use crate::call::{ATTEMPTS_MAX, ApiCall, ObjectPart};
-use crate::decode::{self, FieldValidation};
+use crate::decode::{self, FieldValidation, UnreadableBody};
 use crate::managed_fields::{self, AppliedConfig};
 use crate::object_meta;
 use crate::outcome::RequestOutcome;
@@ -177,7 +177,7 @@ fn propose(
         }
         Err(error) => error,
     };
-    let (mut object, more) = match type_change.map_err(invalid)? {
+    let (mut object, more) = match type_change.map_err(|why| why.into_error(invalid))? {
         PatchedType::Kept => decode::object_and_strict_errors(call.entry, &body),
         PatchedType::Unversioned { unknown_fields, bare } => {
             strict_errors.extend(unknown_fields);
@@ -216,19 +216,20 @@ fn settle_type(
     entry: &KindEntry,
     keeps_type: bool,
     patched: &mut Value,
-) -> Result<PatchedType, String> {
+) -> Result<PatchedType, UnreadableBody> {
     let found = decode::type_error::json_type(patched);
     let Some(fields) = patched.as_object_mut() else {
-        return Err(format!("json: cannot unmarshal {found} into a {}", entry.kind));
+        let why = format!("json: cannot unmarshal {found} into a {}", entry.kind);
+        return Err(UnreadableBody::Type(why));
     };
     for name in TYPE_FIELDS {
         match fields.get(name) {
             None | Some(Value::Null | Value::String(_)) => {}
             Some(other) => {
                 let found = decode::type_error::json_type(other);
-                return Err(format!(
+                return Err(UnreadableBody::Type(format!(
                     "json: cannot unmarshal {found} into field {name} of type string"
-                ));
+                )));
             }
         }
     }
@@ -244,15 +245,36 @@ fn settle_type(
         return Ok(PatchedType::Unversioned { unknown_fields, bare });
     }
     let is_same = has_kind && api_version == entry.api_version;
+    if !is_same
+        && entry.origin == KindOrigin::Definition
+        && !api_version.is_empty()
+        && !kind.is_empty()
+    {
+        return Err(UnreadableBody::Word(other_custom_type(entry, fields)));
+    }
     if !is_same && !keeps_type {
-        return Err(format!(
+        return Err(UnreadableBody::Type(format!(
             "apiVersion and kind cannot change: they are {:?} and {:?}, not {api_version:?} and {kind:?}",
             entry.api_version, entry.kind
-        ));
+        )));
     }
     fields.insert("apiVersion".to_owned(), entry.api_version.as_ref().into());
     fields.insert("kind".to_owned(), entry.kind.as_ref().into());
     Ok(PatchedType::Kept)
+}
+
+/// The answer to a custom object of another type than that of its path.
+fn other_custom_type(entry: &KindEntry, fields: &Map<String, Value>) -> ApiError {
+    let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+    let own = [("kind", &entry.kind), ("apiVersion", &entry.api_version)];
+    let errors: Vec<FieldError> = own
+        .iter()
+        .filter(|(name, own)| text(name) != own.as_ref())
+        .map(|(name, own)| FieldError::invalid(*name, text(name), format!("must be {own}")))
+        .collect();
+    let group = text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
+    let name = fields.get("metadata").and_then(|meta| meta["name"].as_str());
+    ApiError::invalid_kind(group, text("kind"), name.unwrap_or_default(), &errors)
 }
 
 /// The fields that say of which type an object is.
