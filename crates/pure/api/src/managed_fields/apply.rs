@@ -111,7 +111,7 @@ impl AppliedConfig {
         if owner::is_of_scale(call) {
             scale::show_zero_count(old, &mut applied.object);
         }
-        decode_applied(call, applied)
+        self.decode_applied(call, applied)
     }
 
     /// A new object, of a call whose object is not there.
@@ -135,7 +135,7 @@ impl AppliedConfig {
             );
             return Err(ApiError::conflict(call.entry, &call.path.name, &why));
         }
-        let mut object = decode_applied(call, applied)?;
+        let mut object = self.decode_applied(call, applied)?;
         object.meta_mut().resource_version = None;
         Ok(object)
     }
@@ -214,17 +214,29 @@ fn ownership_change<'a>(
     }
 }
 
-fn decode_applied(
-    call: &ApiCall<'_>,
-    applied: AppliedTree,
-) -> Result<Box<dyn AnyObject>, ApiError> {
-    let value = call.entry.codec.merge_schema().with_texts_for_nulls(applied.object);
-    let body = decode::Body { value, duplicate_fields: Vec::new() };
-    let (mut object, _) = decode::object_and_strict_errors(call.entry, &body).map_err(|why| {
-        why.into_error(|why| ApiError::internal(format!("read the object: {why}")))
-    })?;
-    object.meta_mut().managed_fields = applied.entries;
-    Ok(object)
+impl AppliedConfig {
+    fn decode_applied(
+        &self,
+        call: &ApiCall<'_>,
+        applied: AppliedTree,
+    ) -> Result<Box<dyn AnyObject>, ApiError> {
+        let type_ = ObjectType { api_version: &call.entry.api_version, kind: &call.entry.kind };
+        let value = call.entry.codec.merge_schema().with_texts_for_nulls(applied.object);
+        let body = decode::Body { value, duplicate_fields: Vec::new() };
+        let (mut object, _) =
+            decode::object_and_strict_errors(call.entry, &body).map_err(|why| {
+                // 500, as upstream
+                why.into_error(|why| {
+            ApiError::without_reason(format!(
+                "failed to convert new object ({}; {type_}) to proper version: unable to convert \
+                 unstructured object to {type_}: {why}",
+                named(&self.config),
+            ))
+        })
+            })?;
+        object.meta_mut().managed_fields = applied.entries;
+        Ok(object)
+    }
 }
 
 /// 409, with a cause for each field.
@@ -244,15 +256,19 @@ fn conflict(call: &ApiCall<'_>, mut conflicts: FieldConflicts) -> ApiError {
 
 /// 500, as upstream answers a configuration that does not fit its type.
 fn untyped(expected: ObjectType<'_>, config: &Value, mismatches: &[SchemaMismatch]) -> ApiError {
-    let metadata =
-        |field: &str| config["metadata"].get(field).and_then(Value::as_str).unwrap_or_default();
     let what = match mismatches {
         [one] => one.to_string(),
         many => many.iter().fold("errors:".to_owned(), |all, one| format!("{all}\n  {one}")),
     };
     ApiError::without_reason(format!(
-        "failed to create typed patch object ({}/{}; {expected}): {what}",
-        metadata("namespace"),
-        metadata("name"),
+        "failed to create typed patch object ({}; {expected}): {what}",
+        named(config)
     ))
+}
+
+/// The namespace and the name that a configuration gives.
+fn named(config: &Value) -> String {
+    let metadata =
+        |field: &str| config["metadata"].get(field).and_then(Value::as_str).unwrap_or_default();
+    format!("{}/{}", metadata("namespace"), metadata("name"))
 }

@@ -141,7 +141,7 @@ impl Patch {
     }
 
     /// Whether the object stays of its type, also when the patch names another one: a strategic
-    /// patch is merged into an object whose type is known.
+    /// patch is merged into an object of a known type.
     pub fn keeps_type(&self) -> bool {
         matches!(self.format, PatchFormat::StrategicMerge)
     }
