@@ -169,6 +169,27 @@ impl AppliedConfig {
         }
         Ok(AppliedTree { object, entries: entries::write(&owners) })
     }
+
+    fn decode_applied(
+        &self,
+        call: &ApiCall<'_>,
+        applied: AppliedTree,
+    ) -> Result<Box<dyn AnyObject>, ApiError> {
+        let type_ = ObjectType { api_version: &call.entry.api_version, kind: &call.entry.kind };
+        let value = call.entry.codec.merge_schema().with_texts_for_nulls(applied.object);
+        let body = decode::Body { value, duplicate_fields: Vec::new() };
+        // 500, as upstream
+        let unfit = |why: String| {
+            ApiError::without_reason(format!(
+                "failed to convert new object ({}; {type_}) to proper version: unable to convert unstructured object to {type_}: {why}",
+                named(&self.config),
+            ))
+        };
+        let (mut object, _) = decode::object_and_strict_errors(call.entry, &body)
+            .map_err(|why| why.into_error(unfit))?;
+        object.meta_mut().managed_fields = applied.entries;
+        Ok(object)
+    }
 }
 
 /// A Scale that is applied, as a configuration of the workload behind it.
@@ -211,31 +232,6 @@ fn ownership_change<'a>(
         api_version: &call.entry.api_version,
         ignored,
         now_seconds: owner::write_seconds(call),
-    }
-}
-
-impl AppliedConfig {
-    fn decode_applied(
-        &self,
-        call: &ApiCall<'_>,
-        applied: AppliedTree,
-    ) -> Result<Box<dyn AnyObject>, ApiError> {
-        let type_ = ObjectType { api_version: &call.entry.api_version, kind: &call.entry.kind };
-        let value = call.entry.codec.merge_schema().with_texts_for_nulls(applied.object);
-        let body = decode::Body { value, duplicate_fields: Vec::new() };
-        let (mut object, _) =
-            decode::object_and_strict_errors(call.entry, &body).map_err(|why| {
-                // 500, as upstream
-                why.into_error(|why| {
-            ApiError::without_reason(format!(
-                "failed to convert new object ({}; {type_}) to proper version: unable to convert \
-                 unstructured object to {type_}: {why}",
-                named(&self.config),
-            ))
-        })
-            })?;
-        object.meta_mut().managed_fields = applied.entries;
-        Ok(object)
     }
 }
 
