@@ -2,7 +2,7 @@
 //! standing by cost. With the usual periods of leader election.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -10,6 +10,7 @@ use futures::TryStreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::runtime::{WatchStreamExt, watcher};
+use rekindle_testkit::guarded_child::GuardedChild;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::engine::{Engine, cpu_percent};
@@ -42,7 +43,7 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
     report.durations("leader killed → another leads", "≤ 17 s", killed);
 
     let standby = Candidate::start(&engine, "stands by")?;
-    let processes = [leader.child.id(), standby.child.id()];
+    let processes = [leader.child.0.id(), standby.child.0.id()];
     let shares = cpu_percent(&processes, OBSERVED).await?;
     report.amount(
         "CPU of idle controllers: the process that leads / stands by",
@@ -65,7 +66,7 @@ async fn hand_over(
     let mut seen = Box::pin(watcher(leases.clone(), config).applied_objects());
     seen.try_next().await?.context("the watch of the lease ended")?;
     let begun = Instant::now();
-    kill_process(Pid::from_child(&leader.child), signal)?;
+    kill_process(Pid::from_child(&leader.child.0), signal)?;
     let taken_over = async {
         loop {
             let lease = seen.try_next().await?.context("the watch of the lease ended")?;
@@ -79,7 +80,7 @@ async fn hand_over(
 
 /// A process of `rekindle controllers`; killed when it is dropped.
 struct Candidate {
-    child: Child,
+    child: GuardedChild,
 }
 
 impl Candidate {
@@ -94,17 +95,9 @@ impl Candidate {
             .spawn()
             .context("start controllers")?;
         let mut lines = BufReader::new(child.stderr.take().context("its log")?).lines();
-        let candidate = Self { child };
+        let candidate = Self { child: GuardedChild(child) };
         while !lines.next().context("the controllers ended")??.contains(says) {}
         std::thread::spawn(move || lines.for_each(drop));
         Ok(candidate)
-    }
-}
-
-impl Drop for Candidate {
-    fn drop(&mut self) {
-        // gone already is as good
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -1,7 +1,7 @@
 //! What the operator costs on a large cluster: 5,000 nodes and 150,000 pods, and containers that
 //! crash. An API server of ours has the objects; no kubelet stands behind them.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -9,6 +9,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use http::Method;
 use kube::Api;
 use kube::runtime::{WatchStreamExt, watcher};
+use rekindle_testkit::guarded_child::GuardedChild;
 use rekindle_types::v1alpha1::RestartLedger;
 use serde_json::{Value, json};
 
@@ -55,7 +56,7 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
         count
     });
     let crashes = crash(&server);
-    let process = [operator.0.id()];
+    let process = [operator.0.0.id()];
     let (shares, crashes) = tokio::join!(cpu_percent(&process, OBSERVED), crashes);
     let (share, crashes) = (shares?[0], crashes?);
     report.amount(
@@ -75,7 +76,7 @@ pub async fn measure(report: &mut Report) -> anyhow::Result<()> {
 }
 
 fn report_memory(report: &mut Report, operator: &Operator, when: &str) -> anyhow::Result<()> {
-    let mib = rollup(operator.0.id(), "Rss")? as f64 / 1024.0;
+    let mib = rollup(operator.0.0.id(), "Rss")? as f64 / 1024.0;
     report.amount(
         &format!("operator's memory, {PODS} pods, {when}"),
         "≤ 1.5 GiB",
@@ -86,7 +87,7 @@ fn report_memory(report: &mut Report, operator: &Operator, when: &str) -> anyhow
 }
 
 /// The operator's process; killed when it is dropped.
-struct Operator(Child);
+struct Operator(GuardedChild);
 
 impl Operator {
     fn start(engine: &Engine) -> anyhow::Result<Self> {
@@ -98,15 +99,7 @@ impl Operator {
             .stderr(Stdio::null())
             .spawn()
             .context("start the operator")?;
-        Ok(Self(child))
-    }
-}
-
-impl Drop for Operator {
-    fn drop(&mut self) {
-        // gone already is as good
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        Ok(Self(GuardedChild(child)))
     }
 }
 
