@@ -43,7 +43,7 @@ use crate::service_addresses::{self, ServiceRanges};
 use crate::shared::{ApiParts, ApiShared};
 use crate::status::ApiError;
 use crate::subresources::{self, binding};
-use crate::verbs;
+use crate::verbs::{self, request_checks};
 
 /// The API. Cheap to clone; all clones are the same.
 #[derive(Clone)]
@@ -491,13 +491,13 @@ impl Api {
             return self.serve_old_watch((request, session), (entry, path), options);
         }
         let call = ApiCall::new(&self.shared, entry, path, options, (request, session));
-        call.check_media_types(verb)?;
-        let outcome =
-            call.check_form_and_options(verb).and_then(|()| match path.subresource.as_str() {
-                "" if bound_by_body.is_some() => binding::create_by_body(&call),
-                "" => main(&call, verb),
-                _ => sub(&call, verb),
-            });
+        request_checks::check_media_types(&call, verb)?;
+        let checked = request_checks::check_form_and_options(&call, verb);
+        let outcome = checked.and_then(|()| match path.subresource.as_str() {
+            "" if bound_by_body.is_some() => binding::create_by_body(&call),
+            "" => main(&call, verb),
+            _ => sub(&call, verb),
+        });
         match entry.deprecation.as_deref() {
             Some(warning) => with_warning(outcome, warning),
             None => outcome,
@@ -522,7 +522,7 @@ impl Api {
             options.field_selector = selected.join(",");
         }
         let call = ApiCall::new(&self.shared, entry, &path, options, (request, session));
-        call.check_form_and_options(RequestVerb::Watch)?;
+        request_checks::check_form_and_options(&call, RequestVerb::Watch)?;
         verbs::watch::watch(&call)
     }
 }

@@ -19,11 +19,11 @@ pub(crate) use crate::registry::ObjectPart;
 use crate::registry::{AnyObject, KindEntry, RequestContext};
 use crate::represent::ObjectRenderer;
 use crate::request::accept::{self, MetadataShape, Representation};
-use crate::request::{ApiRequest, RequestOptions, RequestVerb, ResourcePath};
+use crate::request::{ApiRequest, RequestOptions, ResourcePath};
 use crate::resource_quotas::{QuotaWrite, until_decided};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
-use crate::{decode, expiry, keys, managed_fields, patch, protobuf, service_addresses};
+use crate::{expiry, keys, protobuf, service_addresses};
 
 /// One request to one kind, with everything that its handling needs.
 pub(crate) struct ApiCall<'a> {
@@ -103,34 +103,9 @@ impl<'a> ApiCall<'a> {
         }
     }
 
-    /// What upstream looks at to find the handler of a path. No handler, no warnings.
-    pub(crate) fn check_media_types(&self, verb: RequestVerb) -> Result<(), ApiError> {
-        if !self.path.subresource.is_empty() {
-            return Ok(());
-        }
-        if verb == RequestVerb::Patch {
-            patch::check_media_type(&self.request.content_type)?;
-        }
-        accept::check_media_types(&self.request.accept, self.has_protobuf())
-    }
-
-    fn has_protobuf(&self) -> bool {
+    /// Whether its objects can be written as protobuf.
+    pub(crate) fn has_protobuf(&self) -> bool {
         protobuf::message_of(&self.entry.api_version, &self.entry.kind).is_some()
-    }
-
-    /// Before anything is looked at or written, and in the order in which upstream looks: the form
-    /// of the answer, that of a new object, the options.
-    pub(crate) fn check_form_and_options(&self, verb: RequestVerb) -> Result<(), ApiError> {
-        if self.path.subresource.is_empty() {
-            self.form()?;
-            if verb == RequestVerb::Create {
-                decode::body_format(&self.request.content_type)?;
-            }
-        }
-        if !self.path.is_long_running() {
-            self.options.check(verb)?;
-        }
-        managed_fields::check_options(self, verb)
     }
 
     pub(crate) fn form(&self) -> Result<Representation, ApiError> {

@@ -2,6 +2,11 @@
 
 use std::collections::BTreeSet;
 
+/// The media type alone.
+pub(crate) fn media_type(content_type: &str) -> &str {
+    split(content_type).0
+}
+
 /// The media type, and what follows it.
 pub(super) fn split(content_type: &str) -> (&str, &str) {
     let end = content_type.find(';').unwrap_or(content_type.len());

@@ -2,7 +2,7 @@
 //! wrong.
 
 mod built_in_form;
-mod media_type;
+pub(crate) mod media_type;
 mod strict_errors;
 mod tracked;
 pub mod type_error;

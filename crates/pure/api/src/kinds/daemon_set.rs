@@ -58,14 +58,10 @@ impl ApiKind for DaemonSet {
             rolling.max_unavailable.get_or_insert(IntOrString::Int(1));
             rolling.max_surge.get_or_insert(IntOrString::Int(0));
         }
-        if let Some(status) = &mut self.status {
-            defaults::drop_zeros(&mut [&mut status.observed_generation]);
-            defaults::drop_zeros(&mut [
-                &mut status.updated_number_scheduled,
-                &mut status.number_available,
-                &mut status.number_unavailable,
-            ]);
-        }
+        defaults::drop_zeros!(
+            self.status,
+            [observed_generation, updated_number_scheduled, number_available, number_unavailable]
+        );
     }
 
     /// Upstream keeps the annotation as a field of the spec, which is always shown.

@@ -30,12 +30,15 @@ pub(crate) fn drop_empty_text(slot: &mut Option<String>) {
     }
 }
 
-/// Makes numbers absent that are zero.
-pub(crate) fn drop_zeros<T: Copy + Default + PartialEq>(slots: &mut [&mut Option<T>]) {
-    for slot in slots.iter_mut().filter(|slot| ***slot == Some(T::default())) {
-        **slot = None;
-    }
+/// Makes numbers of a status absent that are zero.
+macro_rules! drop_zeros {
+    ($status:expr, [$($number:ident),+ $(,)?]) => {
+        if let Some(status) = &mut $status {
+            $(status.$number = status.$number.filter(|number| *number != 0);)+
+        }
+    };
 }
+pub(crate) use drop_zeros;
 
 /// Makes an empty list absent.
 pub(crate) fn drop_empty_list<T>(slot: &mut Option<Vec<T>>) {

@@ -56,16 +56,17 @@ impl ApiKind for Deployment {
             rolling.max_unavailable.get_or_insert_with(quarter);
             rolling.max_surge.get_or_insert_with(quarter);
         }
-        if let Some(status) = &mut self.status {
-            defaults::drop_zeros(&mut [&mut status.observed_generation]);
-            defaults::drop_zeros(&mut [
-                &mut status.replicas,
-                &mut status.updated_replicas,
-                &mut status.ready_replicas,
-                &mut status.available_replicas,
-                &mut status.unavailable_replicas,
-            ]);
-        }
+        defaults::drop_zeros!(
+            self.status,
+            [
+                observed_generation,
+                replicas,
+                updated_replicas,
+                ready_replicas,
+                available_replicas,
+                unavailable_replicas
+            ]
+        );
     }
 
     fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {

@@ -4,7 +4,6 @@
 
 use k8s_openapi::api::core::v1::{Event, EventSeries as CoreSeries};
 use k8s_openapi::api::events::v1::{Event as EventsEvent, EventSeries};
-
 use serde_json::{Value, json};
 
 use super::event::REPORTER;

@@ -42,14 +42,10 @@ impl ApiKind for ReplicaSet {
         let spec = &mut self.spec;
         template::set_defaults(spec.template.get_or_insert_default());
         spec.replicas.get_or_insert(1);
-        if let Some(status) = &mut self.status {
-            defaults::drop_zeros(&mut [&mut status.observed_generation]);
-            defaults::drop_zeros(&mut [
-                &mut status.fully_labeled_replicas,
-                &mut status.ready_replicas,
-                &mut status.available_replicas,
-            ]);
-        }
+        defaults::drop_zeros!(
+            self.status,
+            [observed_generation, fully_labeled_replicas, ready_replicas, available_replicas]
+        );
     }
 
     fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {

@@ -44,14 +44,10 @@ impl ApiKind for ReplicationController {
     fn set_defaults(&mut self) {
         let spec = self.spec.get_or_insert_default();
         spec.replicas.get_or_insert(1);
-        if let Some(status) = &mut self.status {
-            defaults::drop_zeros(&mut [&mut status.observed_generation]);
-            defaults::drop_zeros(&mut [
-                &mut status.fully_labeled_replicas,
-                &mut status.ready_replicas,
-                &mut status.available_replicas,
-            ]);
-        }
+        defaults::drop_zeros!(
+            self.status,
+            [observed_generation, fully_labeled_replicas, ready_replicas, available_replicas]
+        );
         let Some(pods) = &mut spec.template else { return };
         template::set_defaults(pods);
         let labels = pods.metadata.as_ref().and_then(|metadata| metadata.labels.clone());

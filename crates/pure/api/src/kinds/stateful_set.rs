@@ -49,13 +49,11 @@ impl ApiKind for StatefulSet {
     fn set_defaults(&mut self) {
         if let Some(status) = &mut self.status {
             status.available_replicas.get_or_insert(0);
-            defaults::drop_zeros(&mut [&mut status.observed_generation]);
-            defaults::drop_zeros(&mut [
-                &mut status.ready_replicas,
-                &mut status.current_replicas,
-                &mut status.updated_replicas,
-            ]);
         }
+        defaults::drop_zeros!(
+            self.status,
+            [observed_generation, ready_replicas, current_replicas, updated_replicas]
+        );
         let spec = &mut self.spec;
         template::set_defaults(&mut spec.template);
         spec.replicas.get_or_insert(1);

@@ -95,7 +95,7 @@ impl AppliedConfig {
         if let Some(metadata) = live.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }
-        if owner::is_of_scale(call) {
+        if call.path.is_scale() {
             scale::drop_zero_count(old, &mut live);
         }
         let kept = old.meta().managed_fields.as_deref().unwrap_or_default();
@@ -108,7 +108,7 @@ impl AppliedConfig {
             false => owners,
         };
         let mut applied = self.applied(call, &ignored, &live, owners)?;
-        if owner::is_of_scale(call) {
+        if call.path.is_scale() {
             scale::show_zero_count(old, &mut applied.object);
         }
         self.decode_applied(call, applied)
@@ -237,7 +237,7 @@ fn ownership_change<'a>(
 
 /// 409, with a cause for each field.
 fn conflict(call: &ApiCall<'_>, mut conflicts: FieldConflicts) -> ApiError {
-    if owner::is_of_scale(call) {
+    if call.path.is_scale() {
         // upstream looks for them in the Scale
         let owners = conflicts.0.iter_mut().map(|conflict| &mut conflict.owner);
         owners.for_each(|owner| owner.api_version = SCALE.api_version.to_owned());

@@ -1,6 +1,7 @@
 //! The options of a write that concern owners.
 
 use crate::call::ApiCall;
+use crate::decode::media_type::media_type;
 use crate::registry::FieldError;
 use crate::request::RequestVerb;
 use crate::status::ApiError;
@@ -16,7 +17,7 @@ const APPLY_MEDIA_TYPE: &str = "application/apply-patch+yaml";
 
 /// Whether a request is an apply.
 pub(crate) fn is_apply(content_type: &str) -> bool {
-    content_type.split(';').next().unwrap_or_default().trim() == APPLY_MEDIA_TYPE
+    media_type(content_type) == APPLY_MEDIA_TYPE
 }
 
 /// Refuses options that make no sense.

@@ -8,9 +8,6 @@ use crate::registry::{AnyObject, KindEntry, Subresource};
 /// The owner of a client that says neither its name nor its program.
 const UNKNOWN: &str = "unknown";
 
-/// The subresource of a replica count.
-const SCALE: &str = "scale";
-
 /// Bytes of an owner's name that a user agent gives.
 const NAME_BYTES_MAX: usize = 128;
 
@@ -27,14 +24,9 @@ pub(super) fn of_call(call: &ApiCall<'_>, operation: FieldOperation) -> FieldOwn
     }
 }
 
-/// Whether a write is one of a replica count alone.
-pub(super) fn is_of_scale(call: &ApiCall<'_>) -> bool {
-    call.path.subresource == SCALE
-}
-
 /// When a write happens, in seconds since 1970. Of a Scale it is not noted, as upstream.
 pub(super) fn write_seconds(call: &ApiCall<'_>) -> Option<i64> {
-    (!is_of_scale(call)).then(|| call.request.now.to_time().0.as_second())
+    (!call.path.is_scale()).then(|| call.request.now.to_time().0.as_second())
 }
 
 /// The name that the request gives, or that of the program that sent it.

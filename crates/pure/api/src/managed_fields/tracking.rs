@@ -93,7 +93,7 @@ pub(crate) fn track_change(
     if given.is_none() && kept.is_none() {
         return;
     }
-    let is_of_scale = owner::is_of_scale(call);
+    let is_of_scale = call.path.is_scale();
     if is_of_scale && !has_owner(&scale::count_field(old), kept.as_deref()) {
         // upstream notes no owner in a Scale that has none
         object.meta_mut().managed_fields.clone_from(kept);

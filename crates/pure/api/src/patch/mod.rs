@@ -13,6 +13,7 @@ mod value_key;
 use serde_json::Value;
 
 use crate::decode;
+use crate::decode::media_type::media_type;
 use crate::managed_fields;
 use crate::status::ApiError;
 
@@ -213,10 +214,6 @@ fn unknown_format() -> ApiError {
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
-
-fn media_type(content_type: &str) -> &str {
-    content_type.split(';').next().unwrap_or_default().trim()
-}
 
 /// A value as upstream's error texts show those of strategic patches: `map[a:1 b:[x y]]`.
 fn go_map(value: &Value) -> String {

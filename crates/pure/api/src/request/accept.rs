@@ -165,9 +165,11 @@ pub(crate) fn preferred_encoding(accept: &str) -> AnswerEncoding {
 /// # Errors
 /// 406.
 pub fn check_media_types(accept: &str, has_protobuf: bool) -> Result<(), ApiError> {
-    let clauses = clauses(accept);
-    let is_served = |clause: &AcceptClause<'_>| clause.has_served_type(has_protobuf);
-    match accept.trim().is_empty() || clauses.iter().any(is_served) {
+    if accept.trim().is_empty() { Ok(()) } else { check_clauses(&clauses(accept), has_protobuf) }
+}
+
+fn check_clauses(clauses: &[AcceptClause<'_>], has_protobuf: bool) -> Result<(), ApiError> {
+    match clauses.iter().any(|clause| clause.has_served_type(has_protobuf)) {
         true => Ok(()),
         false => Err(ApiError::not_acceptable()),
     }
@@ -182,8 +184,9 @@ pub fn negotiate(
     if accept.trim().is_empty() {
         return Ok(Representation::Objects);
     }
-    check_media_types(accept, has_protobuf)?;
-    for clause in clauses(accept) {
+    let clauses = clauses(accept);
+    check_clauses(&clauses, has_protobuf)?;
+    for clause in clauses {
         let is_known = is_json(clause.media_type) || clause.has_served_type(has_protobuf);
         if is_known && let Some(form) = clause.form(include_object)? {
             return Ok(form);

@@ -44,6 +44,11 @@ impl ResourcePath {
     pub fn is_long_running(&self) -> bool {
         LONG_RUNNING.contains(&self.subresource.as_str())
     }
+
+    /// Whether requests are about a replica count alone.
+    pub fn is_scale(&self) -> bool {
+        self.subresource == "scale"
+    }
 }
 
 impl PathTarget {

@@ -5,5 +5,6 @@ pub(crate) mod delete;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod patch;
+pub(crate) mod request_checks;
 pub(crate) mod update;
 pub(crate) mod watch;

@@ -155,7 +155,7 @@ fn check_preconditions(
     let given = revision::parse(given)?.filter(|given| given.0 != 0);
     // a patch may take the version away
     let is_of_client = [Method::PUT, Method::PATCH].contains(&call.request.method);
-    let is_of_object = is_of_client && call.path.subresource != "scale";
+    let is_of_object = is_of_client && !call.path.is_scale();
     if given.is_none() && is_of_object && call.entry.needs_version_on_update {
         return Err(ApiError::unconditional_update(call.entry, name));
     }

@@ -51,9 +51,7 @@ impl ApiKind for HorizontalPodAutoscaler {
         self.spec.min_replicas.get_or_insert(1);
         metrics::set_defaults(&mut self.spec);
         behavior::set_defaults(self.spec.behavior.as_mut());
-        if let Some(status) = &mut self.status {
-            defaults::drop_zeros(&mut [&mut status.current_replicas]);
-        }
+        defaults::drop_zeros!(self.status, [current_replicas]);
     }
 
     /// Upstream gives the kind no generation.

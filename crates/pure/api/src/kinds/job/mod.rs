@@ -76,13 +76,7 @@ impl ApiKind for Job {
         };
         defaults::absent_text(&mut spec.pod_replacement_policy, replacement);
         set_policy_defaults(spec);
-        if let Some(status) = &mut self.status {
-            defaults::drop_zeros(&mut [
-                &mut status.active,
-                &mut status.succeeded,
-                &mut status.failed,
-            ]);
-        }
+        defaults::drop_zeros!(self.status, [active, succeeded, failed]);
     }
 
     fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {
