@@ -34,8 +34,7 @@ use crate::registry::{AnyObject, KindEntry, KindOrigin, Registry, ResourceScope,
 use crate::request::attributes;
 use crate::request::path::PROXY;
 use crate::request::{
-    AnswerEncoding, ApiRequest, PathTarget, RequestLine, RequestOptions, RequestVerb, ResourcePath,
-    accept,
+    ApiRequest, PathTarget, RequestLine, RequestOptions, RequestVerb, ResourcePath, accept,
 };
 use crate::resource_metrics::{self, NodeFigures};
 use crate::reviews;
@@ -206,14 +205,14 @@ impl Api {
         if !questions.is_empty() {
             return RequestOutcome::Webhooks(questions);
         }
-        let mut outcome = outcome.unwrap_or_else(|error| RequestOutcome::Answer(error.into()));
+        let mut outcome = outcome.unwrap_or_else(|error| {
+            let encoding = accept::encoding_of_errors(&request.accept);
+            RequestOutcome::Answer(error.into()).encoded(encoding)
+        });
         if let RequestOutcome::Watch(watch) = &mut outcome {
             watch.stream.follow_definition(&self.shared);
         }
-        match accept::preferred_encoding(&request.accept) {
-            AnswerEncoding::Json => outcome,
-            AnswerEncoding::Protobuf => outcome.in_protobuf(),
-        }
+        outcome
     }
 
     /// Removes some of the Events whose hour is over. Call it at [`Api::next_expiry`], again when
@@ -463,7 +462,7 @@ impl Api {
             return Ok(outcome);
         }
         if let Some(answer) = reviews::serve(&self.shared, request, (path, &options))? {
-            return Ok(answer.into());
+            return Ok(answer);
         }
         if let Some(outcome) = resource_metrics::query(request, path, &options)? {
             return Ok(outcome);
@@ -498,10 +497,11 @@ impl Api {
             "" => main(&call, verb),
             _ => sub(&call, verb),
         });
-        match entry.deprecation.as_deref() {
+        let outcome = match entry.deprecation.as_deref() {
             Some(warning) => with_warning(outcome, warning),
             None => outcome,
-        }
+        };
+        outcome.map(|outcome| outcome.encoded(call.answer_encoding()))
     }
 
     /// A watch by one of the old paths: of a collection, or of the one object that is named.
@@ -523,7 +523,7 @@ impl Api {
         }
         let call = ApiCall::new(&self.shared, entry, &path, options, (request, session));
         request_checks::check_form_and_options(&call, RequestVerb::Watch)?;
-        verbs::watch::watch(&call)
+        verbs::watch::watch(&call).map(|watch| watch.encoded(call.answer_encoding()))
     }
 }
 

@@ -18,8 +18,8 @@ use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 pub(crate) use crate::registry::ObjectPart;
 use crate::registry::{AnyObject, KindEntry, RequestContext};
 use crate::represent::ObjectRenderer;
-use crate::request::accept::{self, MetadataShape, Representation};
-use crate::request::{ApiRequest, RequestOptions, ResourcePath};
+use crate::request::accept::{self, AnswerForm, MetadataShape, Representation};
+use crate::request::{AnswerEncoding, ApiRequest, RequestOptions, ResourcePath};
 use crate::resource_quotas::{QuotaWrite, until_decided};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
@@ -108,9 +108,20 @@ impl<'a> ApiCall<'a> {
         protobuf::message_of(&self.entry.api_version, &self.entry.kind).is_some()
     }
 
-    pub(crate) fn form(&self) -> Result<Representation, ApiError> {
+    /// What the client wants to be shown, and how that is written.
+    pub(crate) fn answer_form(&self) -> Result<AnswerForm, ApiError> {
         let accept = (self.request.accept.as_str(), self.has_protobuf());
         accept::negotiate(accept, &self.options.include_object)
+    }
+
+    /// How the answer is written: as JSON where the client has no say.
+    pub(crate) fn answer_encoding(&self) -> AnswerEncoding {
+        self.answer_form().map_or(AnswerEncoding::Json, |form| form.encoding)
+    }
+
+    /// What the client wants to be shown.
+    pub(crate) fn form(&self) -> Result<Representation, ApiError> {
+        self.answer_form().map(|form| form.shows)
     }
 
     /// The form of a list.

@@ -35,7 +35,7 @@ pub struct EventStream {
     /// How far the client knows the watch to be.
     bookmarked: Revision,
     encoded: EncodedEvents,
-    encoding: AnswerEncoding,
+    encoding: EventEncoding,
     /// What converts the objects, where a webhook does.
     conversion: Option<WatchConversion>,
     /// Where the definition of the kind is looked up, if it has one.
@@ -121,7 +121,7 @@ impl EventStream {
             sent_columns: false,
             bookmarked: after,
             encoded,
-            encoding: AnswerEncoding::Json,
+            encoding: EventEncoding::Json,
             conversion: None,
             definitions: None,
         }
@@ -179,15 +179,15 @@ impl EventStream {
         let entry = &self.shown.entry;
         let is_table = matches!(self.shown.form, Representation::Table(..));
         if !is_table && protobuf::message_of(&entry.api_version, &entry.kind).is_some() {
-            self.encoding = AnswerEncoding::Protobuf;
+            self.encoding = EventEncoding::Protobuf;
         }
     }
 
-    /// The media type of the events.
+    /// The media type of the events. That of JSON says nothing of a stream, as upstream's.
     pub fn content_type(&self) -> &'static str {
         match self.encoding {
-            AnswerEncoding::Json => "application/json;stream=watch",
-            AnswerEncoding::Protobuf => protobuf::WATCH_MEDIA_TYPE,
+            EventEncoding::Json => AnswerEncoding::JSON,
+            EventEncoding::Protobuf => protobuf::WATCH_MEDIA_TYPE,
         }
     }
 
@@ -433,8 +433,8 @@ impl EventStream {
     /// An event as it is sent.
     fn line(&self, kind: EventType, object: &[u8]) -> Bytes {
         match self.encoding {
-            AnswerEncoding::Json => json_line(kind, object),
-            AnswerEncoding::Protobuf => protobuf_frame(kind, object),
+            EventEncoding::Json => json_line(kind, object),
+            EventEncoding::Protobuf => protobuf_frame(kind, object),
         }
     }
 
@@ -470,6 +470,15 @@ fn with_revision(json: &Bytes, revision: Revision) -> Bytes {
     value.to_string().into()
 }
 
+/// How the events of a watch are written. YAML has no streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EventEncoding {
+    /// A line of JSON each.
+    Json,
+    /// A frame of Kubernetes' protobuf each.
+    Protobuf,
+}
+
 /// How many lines are kept for other watchers of the same change.
 const LINES_KEPT: usize = 32;
 
@@ -480,14 +489,14 @@ pub(crate) struct EncodedEvents {
 }
 
 struct EncodedEvent {
-    event: (Revision, EventType, AnswerEncoding),
+    event: (Revision, EventType, EventEncoding),
     line: Bytes,
 }
 
 impl EncodedEvents {
     fn get_or(
         &self,
-        event: (Revision, EventType, AnswerEncoding),
+        event: (Revision, EventType, EventEncoding),
         encode: impl FnOnce() -> Bytes,
     ) -> Bytes {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);

@@ -73,6 +73,7 @@ mod verbs;
 mod watch_conversion;
 mod webhook_location;
 mod weight;
+mod yaml;
 
 pub use admission::extension_authentication::FRONT_PROXY_CLIENT;
 pub use admission::pod_security::{PodSecurityConfiguration, PodSecurityConfigurationError};

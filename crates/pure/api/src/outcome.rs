@@ -12,12 +12,14 @@ use rekindle_store::{DurableWrite, PendingWrite, StoreError};
 
 use crate::admission_session::WebhookQuestion;
 use crate::aggregated_request::AggregatedRequest;
+use crate::discovery::aggregated;
 use crate::event_stream::EventStream;
 use crate::node_query::{LogQuery, MetricsQuery, NodeGet, StreamQuery};
-use crate::protobuf;
 use crate::proxy_request::ProxyRequest;
 use crate::represent::ListPieces;
+use crate::request::AnswerEncoding;
 use crate::status::{ApiError, Status};
+use crate::{protobuf, yaml};
 
 /// What becomes of a request.
 pub enum RequestOutcome {
@@ -50,17 +52,23 @@ pub enum RequestOutcome {
 }
 
 impl RequestOutcome {
-    /// The same with its objects as protobuf, where their kinds have that form.
-    pub(crate) fn in_protobuf(self) -> Self {
+    /// The same with its objects written so, where their kinds have that form.
+    pub(crate) fn encoded(self, encoding: AnswerEncoding) -> Self {
+        if encoding == AnswerEncoding::Json {
+            return self;
+        }
         match self {
-            Self::Answer(answer) => Self::Answer(answer.in_protobuf()),
-            Self::List(list) if list.head.content_type == JSON => {
-                Self::Answer(list.into_answer().in_protobuf())
+            Self::Answer(answer) => Self::Answer(answer.encoded(encoding)),
+            Self::List(list) if list.head.content_type == AnswerEncoding::JSON => {
+                Self::Answer(list.into_answer().encoded(encoding))
             }
             Self::List(list) => Self::List(list),
-            Self::Write(write) => Self::Write(write.then(ApiAnswer::in_protobuf)),
+            Self::Write(write) => Self::Write(write.then(move |answer| answer.encoded(encoding))),
             Self::Watch(mut watch) => {
-                watch.stream.write_protobuf();
+                // a watch in YAML was refused
+                if encoding == AnswerEncoding::Protobuf {
+                    watch.stream.write_protobuf();
+                }
                 Self::Watch(watch)
             }
             other @ (Self::Log(_)
@@ -79,6 +87,11 @@ impl RequestOutcome {
 /// What an answer of ours in protobuf is in JSON, whatever its size; none when it is no object.
 pub fn json_of_protobuf(body: &[u8]) -> Option<serde_json::Value> {
     protobuf::read(body).ok()
+}
+
+/// The same of one in YAML.
+pub fn json_of_yaml(body: &[u8]) -> Option<serde_json::Value> {
+    yaml::read(body).ok()
 }
 
 /// An answer.
@@ -141,7 +154,6 @@ pub struct WatchAnswer {
     pub timeout_seconds: u64,
 }
 
-const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 impl ApiAnswer {
@@ -156,7 +168,7 @@ impl ApiAnswer {
 
     /// A JSON answer.
     pub fn json(code: StatusCode, body: impl Into<Bytes>) -> Self {
-        Self::new(code, JSON, body)
+        Self::new(code, AnswerEncoding::JSON, body)
     }
 
     /// A plain text.
@@ -174,14 +186,24 @@ impl ApiAnswer {
         Self::json(status_code(status.code), status.to_json())
     }
 
-    /// The same as protobuf, if it is an object in JSON of a kind with that form.
-    fn in_protobuf(self) -> Self {
-        if self.content_type != JSON {
-            return self;
-        }
-        match protobuf::object(&self.body) {
-            Ok(body) => Self { content_type: protobuf::MEDIA_TYPE, body: body.into(), ..self },
-            Err(_) => self,
+    /// The same in another encoding, if it is an object in JSON of a kind with that form.
+    pub(crate) fn encoded(self, encoding: AnswerEncoding) -> Self {
+        let to_yaml = || yaml::of_json(&self.body).ok().map(String::into_bytes);
+        let (content_type, body) = match (encoding, self.content_type) {
+            (AnswerEncoding::Protobuf, AnswerEncoding::JSON) => {
+                (protobuf::MEDIA_TYPE, protobuf::object(&self.body).ok())
+            }
+            (AnswerEncoding::Yaml, AnswerEncoding::JSON) => (AnswerEncoding::YAML, to_yaml()),
+            (AnswerEncoding::Yaml, aggregated::MEDIA_TYPE) => {
+                (aggregated::YAML_MEDIA_TYPE, to_yaml())
+            }
+            (AnswerEncoding::Json | AnswerEncoding::Protobuf | AnswerEncoding::Yaml, _) => {
+                return self;
+            }
+        };
+        match body {
+            Some(body) => Self { content_type, body: body.into(), ..self },
+            None => self,
         }
     }
 

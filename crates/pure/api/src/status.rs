@@ -297,11 +297,11 @@ impl ApiError {
         error
     }
 
-    /// 406: none of the media types that the client accepts is served.
-    pub fn not_acceptable() -> Self {
-        let mut error = Self::not_acceptable_form(
-            "406: Not Acceptable\n\nAvailable representations: application/json, application/json;stream=watch",
-        );
+    /// 406: the client accepts none of the media types that are `available`.
+    pub fn not_acceptable(available: &str) -> Self {
+        let mut error = Self::not_acceptable_form(format!(
+            "406: Not Acceptable\n\nAvailable representations: {available}"
+        ));
         error.0.details = Some(StatusErrorDetails::default());
         error
     }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bytes::Bytes;
 use http::Method;
 use rekindle_api::decode;
-use rekindle_api::outcome::json_of_protobuf;
+use rekindle_api::outcome::{json_of_protobuf, json_of_yaml};
 use rekindle_api::status::Status;
 use rekindle_audit::{
     AuditEvent, AuditLevel, ManagedFieldsMode, RecordedMetadata, recorded_json, recorded_value,
@@ -44,6 +44,7 @@ const HEAD_BYTES: usize = 24;
 pub(super) enum RecordedAnswer {
     Json(Bytes),
     Protobuf(Bytes),
+    Yaml(Bytes),
 }
 
 impl RecordedAnswer {
@@ -57,6 +58,10 @@ impl RecordedAnswer {
             let status = status_of_protobuf(bytes);
             let json = status.as_ref().map(|status| Self::Json(status.to_json().into()));
             Some((json.unwrap_or_else(|| Self::Protobuf(bytes.clone())), status))
+        } else if content_type.starts_with(b"application/yaml") {
+            let status = status_of_yaml(bytes);
+            let json = status.as_ref().map(|status| Self::Json(status.to_json().into()));
+            Some((json.unwrap_or_else(|| Self::Yaml(bytes.clone())), status))
         } else {
             None
         }
@@ -67,15 +72,15 @@ impl RecordedAnswer {
         match self {
             Self::Json(json) => Some(json),
             Self::Protobuf(bytes) => {
-                let object = json_of_protobuf(&bytes)?;
-                Some(serde_json::to_vec(&object).ok()?.into())
+                Some(serde_json::to_vec(&json_of_protobuf(&bytes)?).ok()?.into())
             }
+            Self::Yaml(text) => Some(serde_json::to_vec(&json_of_yaml(&text)?).ok()?.into()),
         }
     }
 
     fn len(&self) -> usize {
         match self {
-            Self::Json(bytes) | Self::Protobuf(bytes) => bytes.len(),
+            Self::Json(bytes) | Self::Protobuf(bytes) | Self::Yaml(bytes) => bytes.len(),
         }
     }
 }
@@ -86,6 +91,13 @@ fn status_of_protobuf(bytes: &[u8]) -> Option<Status> {
     let head = &bytes[..bytes.len().min(HEAD_BYTES)];
     let may_be_status = head.windows(6).any(|window| window == b"Status");
     let status = may_be_status.then(|| json_of_protobuf(bytes))??;
+    serde_json::from_value(status).ok()
+}
+
+/// The Status that an answer in YAML is.
+fn status_of_yaml(text: &[u8]) -> Option<Status> {
+    // one of ours begins with its kind
+    let status = text.starts_with(b"kind: Status\n").then(|| json_of_yaml(text))??;
     serde_json::from_value(status).ok()
 }
 

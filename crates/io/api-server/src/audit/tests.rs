@@ -164,6 +164,19 @@ fn answers_in_protobuf_are_recorded_like_those_in_json() {
     assert!(RecordedAnswer::read(b"text/plain", &Bytes::new()).is_none());
 }
 
+#[test]
+fn answers_in_yaml_are_recorded_like_those_in_json() {
+    let read = |text| RecordedAnswer::read(b"application/yaml", &Bytes::from_static(text)).unwrap();
+    let (body, said) = read(b"kind: Status\napiVersion: v1\nreason: NotFound\ncode: 404\n");
+    assert_eq!(said.map(|status| status.code), Some(404));
+    assert!(matches!(&body, RecordedAnswer::Json(_)), "it is read once: {body:?}");
+
+    let (body, said) = read(b"apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n");
+    assert!(said.is_none());
+    let json: Value = serde_json::from_slice(&body.into_json().unwrap()).unwrap();
+    assert_eq!(json["metadata"]["name"], "a");
+}
+
 /// A front with a connected client, and the end of its audit log's queue.
 struct AuditedClient {
     front: Front,

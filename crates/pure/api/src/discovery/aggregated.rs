@@ -8,8 +8,13 @@ use crate::api_services::listed_api_service::ServedElsewhere;
 use crate::outcome::ApiAnswer;
 use crate::registry::ResourceScope;
 
-/// Clients look for exactly this type in the answer.
-const MEDIA_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+/// The media type in JSON. Clients look for exactly this type in the answer.
+pub(crate) const MEDIA_TYPE: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// The same in YAML.
+pub(crate) const YAML_MEDIA_TYPE: &str =
+    "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// `/api`.
 pub(super) fn core(all: &[GroupVersion]) -> ApiAnswer {

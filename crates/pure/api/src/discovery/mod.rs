@@ -1,6 +1,6 @@
 //! What the server tells of itself: groups, resources, version, health, OpenAPI.
 
-mod aggregated;
+pub(crate) mod aggregated;
 mod classic;
 mod group_versions;
 mod health;
@@ -12,12 +12,14 @@ pub(crate) use version::MINOR;
 
 use std::cell::LazyCell;
 
-use group_versions::group_versions;
+use group_versions::{GroupVersion, group_versions};
 use http::{Method, StatusCode};
 
 use crate::api_services::listed_api_service::listed;
 use crate::outcome::{ApiAnswer, RequestOutcome};
-use crate::request::{ApiRequest, ResourcePath, accept};
+use crate::registry::{KindOrigin, Registry};
+use crate::request::accept::{self, DiscoveryForm, HandlerTypes};
+use crate::request::{ApiRequest, ResourcePath};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 
@@ -50,8 +52,7 @@ impl Discovery {
         if parts == [BACKUP] {
             return Ok(RequestOutcome::Backup);
         }
-        let answer = self.answer(api, &parts, request)?;
-        Ok(answer.into())
+        self.answer(api, &parts, request).map(RequestOutcome::from)
     }
 
     fn answer(
@@ -62,19 +63,15 @@ impl Discovery {
     ) -> Result<ApiAnswer, ApiError> {
         let registry = &LazyCell::new(|| api.custom.served(api));
         let all = &LazyCell::new(|| group_versions(registry, listed(api)));
-        let aggregated = accept::wants_aggregated_discovery(&request.accept);
         match parts {
+            ["api" | "apis", ..] => kinds(&request.accept, parts, (registry, all)),
             [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
                 health::answer(api, endpoint, check, &request.query)
             }
-            ["version"] => Ok(ApiAnswer::json(StatusCode::OK, version::json())),
-            ["api"] if aggregated => Ok(aggregated::core(all)),
-            ["apis"] if aggregated => Ok(aggregated::groups(all)),
-            ["api"] => Ok(classic::core_versions()),
-            ["apis"] => Ok(classic::groups(all)),
-            ["api", "v1"] => classic::resources(all, "", "v1"),
-            ["apis", group] => Ok(classic::group(all, group)),
-            ["apis", group, version] => classic::resources(all, group, version),
+            ["version"] => {
+                accept::check_handler(&request.accept, HandlerTypes::Json)?;
+                Ok(ApiAnswer::json(StatusCode::OK, version::json()))
+            }
             ["openapi", "v2"] => Ok(swagger::document(&request.accept)),
             ["openapi", "v3"] => Ok(self.openapi.index(registry, all)),
             ["openapi", "v3", "api", version] => {
@@ -86,10 +83,53 @@ impl Discovery {
             [".well-known", "openid-configuration"] => api.tokens.configuration(),
             ["openid", "v1", "jwks"] => api.tokens.keys(),
             [] => Ok(classic::paths(all)),
-            ["api", ..] => Err(ApiError::no_such_path()),
             _ => Ok(no_page()),
         }
     }
+}
+
+/// The kinds that are served, at `/api` and `/apis` and below them. A group that has handlers of
+/// its own refuses media types as those of objects do; what is made of definitions has none.
+fn kinds(
+    accept: &str,
+    parts: &[&str],
+    (registry, all): (&Registry, &[GroupVersion]),
+) -> Result<ApiAnswer, ApiError> {
+    let has_handler = match parts {
+        ["api"] | ["api", "v1"] => true,
+        ["apis", group, version] => {
+            let mut of_group = registry.in_group(group).filter(|entry| entry.version == *version);
+            of_group.any(|entry| entry.origin == KindOrigin::BuiltIn)
+        }
+        _ => false,
+    };
+    if has_handler {
+        accept::check_handler(accept, HandlerTypes::Objects)?;
+    }
+    let answer = match parts {
+        ["api"] | ["apis"] => return all_kinds(accept, parts, all),
+        ["api", "v1"] => classic::resources(all, "", "v1")?,
+        ["apis", group] => classic::group(all, group),
+        ["apis", group, version] => classic::resources(all, group, version)?,
+        ["api", ..] => return Err(ApiError::no_such_path()),
+        _ => no_page(),
+    };
+    if answer.code != StatusCode::OK {
+        return Ok(answer);
+    }
+    Ok(answer.encoded(accept::negotiate_encoding(accept)?))
+}
+
+/// `/api` or `/apis`, in the form that the client likes best.
+fn all_kinds(accept: &str, parts: &[&str], all: &[GroupVersion]) -> Result<ApiAnswer, ApiError> {
+    let (form, encoding) = accept::negotiate_discovery(accept)?;
+    let answer = match (form, parts) {
+        (DiscoveryForm::Classic, ["api"]) => classic::core_versions(),
+        (DiscoveryForm::Classic, _) => classic::groups(all),
+        (DiscoveryForm::Aggregated, ["api"]) => aggregated::core(all),
+        (DiscoveryForm::Aggregated, _) => aggregated::groups(all),
+    };
+    Ok(answer.encoded(encoding))
 }
 
 /// The path of [`RequestOutcome::Backup`].

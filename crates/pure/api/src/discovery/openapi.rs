@@ -15,7 +15,7 @@ use crate::kinds;
 use crate::openapi;
 use crate::outcome::ApiAnswer;
 use crate::registry::Registry;
-use crate::request::{ApiRequest, Representation, RequestOptions, accept};
+use crate::request::{ApiRequest, RequestOptions, accept};
 use crate::status::ApiError;
 
 #[derive(Debug, Default)]
@@ -61,9 +61,7 @@ impl OpenApi {
         version: &str,
         request: &ApiRequest,
     ) -> Result<ApiAnswer, ApiError> {
-        if accept::negotiate((&request.accept, false), "")? != Representation::Objects {
-            return Err(ApiError::not_acceptable());
-        }
+        accept::check_json(&request.accept)?;
         if !registry.group_versions().contains(&(group, version)) {
             return Err(ApiError::no_such_path());
         }

@@ -1,7 +1,5 @@
 //! In which form a client wants its answer.
 
-use std::cmp::Reverse;
-
 use crate::protobuf;
 use crate::status::ApiError;
 
@@ -76,69 +74,96 @@ impl AcceptClause<'_> {
         self.params.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| *value)
     }
 
-    /// Its place among others: the least is the best.
-    fn rank(&self) -> (Reverse<u32>, bool, bool) {
-        let quality: f32 = self.param("q").parse().unwrap_or(1.0);
-        let quality = Reverse((quality.clamp(0.0, 1.0) * 1000.0) as u32);
-        (quality, self.media_type == ANY_TYPE, self.media_type.ends_with("/*"))
+    /// What upstream reads: a `q` that is no number is 0, and one above 1 counts.
+    fn quality(&self) -> f32 {
+        match self.param("q") {
+            "" => 1.0,
+            text => text.parse().unwrap_or(0.0),
+        }
     }
 
-    /// Whether it names a media type that is served, or any at all. Upstream's routes know no
-    /// `application/*`.
-    fn has_served_type(&self, has_protobuf: bool) -> bool {
+    /// Whether a client likes it better. Upstream's order, which is no order: a type without a
+    /// wildcard goes before one with it, but for a greater `q`.
+    fn is_before(&self, other: &Self) -> bool {
+        let is_any = |clause: &Self| clause.media_type == ANY_TYPE;
+        let has_wildcard = |clause: &Self| clause.media_type.ends_with("/*");
+        self.quality() > other.quality()
+            || (!is_any(self) && is_any(other))
+            || (!has_wildcard(self) && has_wildcard(other))
+    }
+
+    /// How it wants an answer written; none when we write no such type.
+    fn encoding(&self) -> Option<AnswerEncoding> {
         match self.media_type {
-            ANY_TYPE | JSON => true,
-            media_type => has_protobuf && media_type == protobuf::MEDIA_TYPE,
+            AnswerEncoding::JSON | ANY_TYPE | ANY_APPLICATION => Some(AnswerEncoding::Json),
+            AnswerEncoding::YAML => Some(AnswerEncoding::Yaml),
+            protobuf::MEDIA_TYPE => Some(AnswerEncoding::Protobuf),
+            _ => None,
+        }
+    }
+
+    /// Whether it names a type that the handler writes, or any at all. Upstream's routes know no
+    /// `application/*`.
+    fn suits(&self, handler: HandlerTypes) -> bool {
+        match self.media_type {
+            ANY_TYPE | AnswerEncoding::JSON => true,
+            AnswerEncoding::YAML | protobuf::MEDIA_TYPE => handler != HandlerTypes::Json,
+            _ => false,
+        }
+    }
+
+    /// Whether it asks for no more than a media type. A stream has no YAML.
+    fn asks_for_whole_objects(&self) -> bool {
+        self.stream_fits() && ["as", "g", "v"].iter().all(|name| self.param(name).is_empty())
+    }
+
+    fn stream_fits(&self) -> bool {
+        match self.param("stream") {
+            "" => true,
+            "watch" => self.encoding() != Some(AnswerEncoding::Yaml),
+            _ => false,
         }
     }
 
     /// The form that it asks for; none when there is no such form.
     fn form(&self, include_object: &str) -> Result<Option<Representation>, ApiError> {
-        if !matches!(self.param("stream"), "" | "watch") {
-            return Ok(None);
+        if self.asks_for_whole_objects() {
+            return Ok(Some(Representation::Objects));
         }
-        let says_none = ["as", "g", "v"].iter().all(|name| self.param(name).is_empty());
-        let form = match (self.param("as"), MetaVersion::of_clause(self)) {
-            _ if says_none => Representation::Objects,
-            ("Table", Some(version)) if is_json(self.media_type) => {
-                Representation::Table(include(include_object)?, version)
-            }
-            ("PartialObjectMetadata", Some(version)) => {
-                Representation::Metadata(MetadataShape::Object, version)
-            }
-            ("PartialObjectMetadataList", Some(version)) => {
-                Representation::Metadata(MetadataShape::List, version)
-            }
-            _ => return Ok(None),
+        let (Some(version), true) = (MetaVersion::of_clause(self), self.stream_fits()) else {
+            return Ok(None);
         };
-        Ok(Some(form))
+        Ok(match self.param("as") {
+            "Table" if self.encoding() != Some(AnswerEncoding::Protobuf) => {
+                Some(Representation::Table(include(include_object)?, version))
+            }
+            "PartialObjectMetadata" => {
+                Some(Representation::Metadata(MetadataShape::Object, version))
+            }
+            "PartialObjectMetadataList" => {
+                Some(Representation::Metadata(MetadataShape::List, version))
+            }
+            _ => None,
+        })
     }
 }
 
 const ANY_TYPE: &str = "*/*";
-const JSON: &str = "application/json";
+const ANY_APPLICATION: &str = "application/*";
 
-/// The clauses of an `Accept` header, best first: by `q`, then those without wildcards, then in
-/// order. Upstream takes what has a `q` of 0, too.
+/// The clauses of an `Accept` header, best first. Upstream takes what has a `q` of 0, too, and
+/// sorts by insertion: its order depends on how that goes.
 fn clauses(accept: &str) -> Vec<AcceptClause<'_>> {
-    let mut all: Vec<AcceptClause<'_>> = accept
-        .split(',')
-        .filter(|clause| !clause.trim().is_empty())
-        .map(|clause| {
-            let mut parts = clause.split(';').map(str::trim);
-            let media_type = parts.next().unwrap_or_default();
-            AcceptClause {
-                media_type,
-                params: parts.filter_map(|part| part.split_once('=')).collect(),
-            }
-        })
-        .collect();
-    all.sort_by_key(AcceptClause::rank);
-    all
-}
-
-fn is_json(media_type: &str) -> bool {
-    matches!(media_type, JSON | "application/*" | ANY_TYPE)
+    let mut sorted: Vec<AcceptClause<'_>> = Vec::new();
+    for text in accept.split(',').filter(|clause| !clause.trim().is_empty()) {
+        let mut parts = text.split(';').map(str::trim);
+        let media_type = parts.next().unwrap_or_default();
+        let params = parts.filter_map(|part| part.split_once('=')).collect();
+        let clause = AcceptClause { media_type, params };
+        let stays = sorted.iter().rposition(|before| !clause.is_before(before));
+        sorted.insert(stays.map_or(0, |position| position + 1), clause);
+    }
+    sorted
 }
 
 /// How an answer is written.
@@ -146,55 +171,147 @@ fn is_json(media_type: &str) -> bool {
 pub enum AnswerEncoding {
     /// As JSON.
     Json,
+    /// As YAML.
+    Yaml,
     /// As Kubernetes' protobuf, where it can be.
     Protobuf,
 }
 
-/// The encoding that the client likes best of those that we have.
-pub(crate) fn preferred_encoding(accept: &str) -> AnswerEncoding {
-    let known = clauses(accept).into_iter().find_map(|clause| match clause.media_type {
-        protobuf::MEDIA_TYPE => clause.form("").ok().flatten().map(|_| AnswerEncoding::Protobuf),
-        media_type => is_json(media_type).then_some(AnswerEncoding::Json),
-    });
-    known.unwrap_or(AnswerEncoding::Json)
+impl AnswerEncoding {
+    /// The media type of JSON.
+    pub const JSON: &str = "application/json";
+    /// The media type of YAML.
+    pub const YAML: &str = "application/yaml";
 }
 
-/// Refuses a header that names no media type of ours. Upstream looks at it when it looks for the
-/// handler of a path, before all else.
+/// What the handler of a path can write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandlerTypes {
+    /// JSON alone.
+    Json,
+    /// Objects in each encoding.
+    Objects,
+    /// The same, and streams of them.
+    Collection,
+}
+
+impl HandlerTypes {
+    fn names(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Objects => OBJECT_TYPES,
+            Self::Collection => {
+                "application/json, application/yaml, application/vnd.kubernetes.protobuf, \
+                 application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+            }
+        }
+    }
+}
+
+const OBJECT_TYPES: &str =
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const STREAM_TYPES: &str =
+    "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+
+/// What a client gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerForm {
+    /// What it shows.
+    pub shows: Representation,
+    /// How it is written.
+    pub encoding: AnswerEncoding,
+}
+
+impl AnswerForm {
+    const DEFAULT: Self = Self { shows: Representation::Objects, encoding: AnswerEncoding::Json };
+
+    /// Refuses what no stream of events can have.
+    ///
+    /// # Errors
+    /// 406.
+    pub fn check_stream(self) -> Result<(), ApiError> {
+        match self.encoding {
+            AnswerEncoding::Json | AnswerEncoding::Protobuf => Ok(()),
+            AnswerEncoding::Yaml => Err(only(STREAM_TYPES)),
+        }
+    }
+}
+
+/// Refuses a header that names no media type of the handler. Upstream looks at it when it looks for
+/// the handler of a path, before all else.
 ///
 /// # Errors
 /// 406.
-pub fn check_media_types(accept: &str, has_protobuf: bool) -> Result<(), ApiError> {
-    if accept.trim().is_empty() { Ok(()) } else { check_clauses(&clauses(accept), has_protobuf) }
+pub fn check_handler(accept: &str, handler: HandlerTypes) -> Result<(), ApiError> {
+    if accept.trim().is_empty() || clauses(accept).iter().any(|clause| clause.suits(handler)) {
+        return Ok(());
+    }
+    Err(ApiError::not_acceptable(handler.names()))
 }
 
-fn check_clauses(clauses: &[AcceptClause<'_>], has_protobuf: bool) -> Result<(), ApiError> {
-    match clauses.iter().any(|clause| clause.has_served_type(has_protobuf)) {
+/// Refuses a client that does not take a document in JSON.
+///
+/// # Errors
+/// 406.
+pub fn check_json(accept: &str) -> Result<(), ApiError> {
+    let takes_json = |clause: &AcceptClause<'_>| {
+        clause.encoding() == Some(AnswerEncoding::Json) && clause.asks_for_whole_objects()
+    };
+    match accept.trim().is_empty() || clauses(accept).iter().any(takes_json) {
         true => Ok(()),
-        false => Err(ApiError::not_acceptable()),
+        false => Err(ApiError::not_acceptable(HandlerTypes::Json.names())),
     }
 }
 
-/// The first form that the client accepts and we serve: in JSON, or in protobuf if the kind has
-/// that. A table has JSON only.
+/// The first form that the client accepts and we serve: protobuf only of kinds that have that.
+///
+/// # Errors
+/// 406 when there is none; 400 when a table is asked for that there is not.
 pub fn negotiate(
     (accept, has_protobuf): (&str, bool),
     include_object: &str,
-) -> Result<Representation, ApiError> {
+) -> Result<AnswerForm, ApiError> {
     if accept.trim().is_empty() {
-        return Ok(Representation::Objects);
+        return Ok(AnswerForm::DEFAULT);
     }
-    let clauses = clauses(accept);
-    check_clauses(&clauses, has_protobuf)?;
-    for clause in clauses {
-        let is_known = is_json(clause.media_type) || clause.has_served_type(has_protobuf);
-        if is_known && let Some(form) = clause.form(include_object)? {
-            return Ok(form);
+    for clause in clauses(accept) {
+        let encoding = match clause.encoding() {
+            Some(AnswerEncoding::Protobuf) if !has_protobuf => continue,
+            Some(encoding) => encoding,
+            None => continue,
+        };
+        if let Some(shows) = clause.form(include_object)? {
+            return Ok(AnswerForm { shows, encoding });
         }
     }
-    Err(ApiError::not_acceptable_form(
-        "only the following media types are accepted: application/json",
-    ))
+    Err(only(OBJECT_TYPES))
+}
+
+/// How an answer is written that has one form only.
+///
+/// # Errors
+/// 406 when the client takes none.
+pub fn negotiate_encoding(accept: &str) -> Result<AnswerEncoding, ApiError> {
+    first_encoding(accept).ok_or_else(|| only(OBJECT_TYPES))
+}
+
+/// How an error is written: in JSON to a client that takes nothing that we have.
+pub(crate) fn encoding_of_errors(accept: &str) -> AnswerEncoding {
+    first_encoding(accept).unwrap_or(AnswerEncoding::Json)
+}
+
+/// The encoding of the first clause that asks for whole objects in one that we write.
+fn first_encoding(accept: &str) -> Option<AnswerEncoding> {
+    if accept.trim().is_empty() {
+        return Some(AnswerEncoding::Json);
+    }
+    let clauses = clauses(accept);
+    let mut whole = clauses.iter().filter(|clause| clause.asks_for_whole_objects());
+    whole.find_map(AcceptClause::encoding)
+}
+
+fn only(types: &str) -> ApiError {
+    ApiError::not_acceptable_form(format!("only the following media types are accepted: {types}"))
 }
 
 fn include(value: &str) -> Result<IncludeObject, ApiError> {
@@ -208,29 +325,54 @@ fn include(value: &str) -> Result<IncludeObject, ApiError> {
     }
 }
 
-/// Whether the client would rather have aggregated discovery of this version (`v2` or `v2beta1`)
-/// than the old form.
-pub fn wants_aggregated_discovery(accept: &str) -> bool {
+/// The two forms of discovery at `/api` and `/apis`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiscoveryForm {
+    /// A list of versions or groups.
+    Classic,
+    /// All resources of all groups at once, `apidiscovery.k8s.io/v2`.
+    Aggregated,
+}
+
+/// The form of discovery that the client likes best, and how it is written.
+///
+/// # Errors
+/// 406 when it takes none.
+pub fn negotiate_discovery(accept: &str) -> Result<(DiscoveryForm, AnswerEncoding), ApiError> {
+    let is_aggregated = |clause: &AcceptClause<'_>| {
+        clause.param("as") == "APIGroupDiscoveryList"
+            && clause.param("g") == "apidiscovery.k8s.io"
+            && clause.param("v") == "v2"
+    };
+    if accept.trim().is_empty() {
+        return Ok((DiscoveryForm::Classic, AnswerEncoding::Json));
+    }
     for clause in clauses(accept) {
-        if !is_json(clause.media_type) {
-            continue;
+        let Some(encoding) = clause.encoding() else { continue };
+        if clause.asks_for_whole_objects() {
+            return Ok((DiscoveryForm::Classic, encoding));
         }
-        match clause.param("as") {
-            "" => return false,
-            "APIGroupDiscoveryList"
-                if clause.param("g") == "apidiscovery.k8s.io" && clause.param("v") == "v2" =>
-            {
-                return true;
-            }
-            _ => {}
+        if clause.stream_fits() && is_aggregated(&clause) {
+            return Ok((DiscoveryForm::Aggregated, encoding));
         }
     }
-    false
+    Err(only(OBJECT_TYPES))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    const PROTOBUF: &str = protobuf::MEDIA_TYPE;
+
+    fn shown(accept: &str, has_protobuf: bool) -> Option<Representation> {
+        negotiate((accept, has_protobuf), "").ok().map(|form| form.shows)
+    }
+
+    fn encoding(accept: &str) -> Option<AnswerEncoding> {
+        negotiate((accept, true), "").ok().map(|form| form.encoding)
+    }
 
     #[test]
     fn the_first_acceptable_form_wins() {
@@ -240,9 +382,10 @@ mod tests {
             ("", Some(Representation::Objects)),
             ("*/*", Some(Representation::Objects)),
             ("application/json", Some(Representation::Objects)),
+            ("application/yaml", Some(Representation::Objects)),
             ("application/vnd.kubernetes.protobuf,application/json", Some(Representation::Objects)),
             ("application/vnd.kubernetes.protobuf", None),
-            ("application/yaml", None),
+            ("text/yaml", None),
             ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some(table)),
             (
                 "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
@@ -256,33 +399,84 @@ mod tests {
             ("*/*;as=Table;v=v1;g=meta.k8s.io", Some(table)),
             ("*/*;as=Table;v=v1;g=meta.k8s.io,application/json", Some(Representation::Objects)),
             ("application/json;q=0", Some(Representation::Objects)),
-            ("application/*", None),
+            ("application/*", Some(Representation::Objects)),
             ("application/json;v=v1", None),
             ("application/json;stream=x", None),
+            ("application/yaml;stream=watch", None),
             ("application/json;charset=utf-8", Some(Representation::Objects)),
             (
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
                 Some(Representation::Metadata(MetadataShape::List, MetaVersion::V1)),
             ),
         ] {
-            assert_eq!(negotiate((accept, false), "").ok(), form, "{accept}");
+            assert_eq!(shown(accept, false), form, "{accept}");
         }
-        let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
-        assert!(negotiate((table, false), "All").is_err());
-        let protobuf = "application/vnd.kubernetes.protobuf";
-        assert_eq!(negotiate((protobuf, true), "").ok(), Some(Representation::Objects));
+        assert!(negotiate((TABLE, false), "All").is_err());
+        assert_eq!(shown(PROTOBUF, true), Some(Representation::Objects));
         let table = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io";
         assert!(negotiate((table, true), "").is_err());
-        assert_eq!(preferred_encoding(table), AnswerEncoding::Json);
+    }
+
+    #[test]
+    fn the_encoding_is_that_of_the_first_form() {
+        use AnswerEncoding::{Json, Protobuf, Yaml};
+        for (accept, chosen, of_errors) in [
+            ("", Some(Json), Json),
+            ("application/yaml", Some(Yaml), Yaml),
+            ("text/x,application/yaml", Some(Yaml), Yaml),
+            ("application/yaml;q=0.5,application/json;q=0.1", Some(Yaml), Yaml),
+            ("application/json;q=x,application/yaml;q=0.99", Some(Yaml), Yaml),
+            ("application/json;q=2,application/yaml;q=3", Some(Yaml), Yaml),
+            ("application/json;q=0,application/yaml;q=0", Some(Json), Json),
+            // a wildcard stands behind what follows it
+            ("*/*;q=0.9,application/yaml;q=0.5", Some(Yaml), Yaml),
+            ("application/*,application/yaml;q=0.1", Some(Yaml), Yaml),
+            ("application/json;q=0.1,*/*,application/yaml;q=0.5", Some(Yaml), Yaml),
+            ("application/yaml;q=0.2,*/*;q=0.9,application/json;q=0.5", Some(Json), Json),
+            ("application/vnd.kubernetes.protobuf,application/yaml", Some(Protobuf), Protobuf),
+            // errors are no tables
+            ("application/yaml;as=Table;v=v1;g=meta.k8s.io", Some(Yaml), Json),
+            ("application/yaml;stream=watch", None, Json),
+            ("APPLICATION/YAML", None, Json),
+        ] {
+            assert_eq!(encoding(accept), chosen, "{accept}");
+            assert_eq!(encoding_of_errors(accept), of_errors, "{accept}");
+        }
+    }
+
+    #[test]
+    fn handlers_refuse_what_they_do_not_write() {
+        let refused = |accept, handler| {
+            check_handler(accept, handler).map_err(|error| error.status().message.clone()).err()
+        };
+        for accept in ["application/json", "*/*", "application/yaml", PROTOBUF, "text/x,*/*", TABLE]
+        {
+            assert_eq!(refused(accept, HandlerTypes::Objects), None, "{accept}");
+        }
+        assert!(refused("application/yaml", HandlerTypes::Json).is_some());
+        assert!(refused("application/*", HandlerTypes::Objects).is_some());
+        let why = refused("text/x", HandlerTypes::Collection).unwrap();
+        assert!(
+            why.ends_with(
+                "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+            ),
+            "{why}"
+        );
+        assert!(check_json("application/yaml").is_err());
+        assert!(check_json("application/yaml,*/*").is_ok());
     }
 
     #[test]
     fn aggregated_discovery_is_given_only_to_clients_that_ask() {
+        use DiscoveryForm::{Aggregated, Classic};
         // What kubectl 1.37 sends, newest first.
         let kubectl =
             "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
-        assert!(wants_aggregated_discovery(kubectl));
-        assert!(!wants_aggregated_discovery("application/json"));
-        assert!(!wants_aggregated_discovery(""));
+        let of = |accept| negotiate_discovery(accept).ok();
+        assert_eq!(of(kubectl), Some((Aggregated, AnswerEncoding::Json)));
+        assert_eq!(of("application/json"), Some((Classic, AnswerEncoding::Json)));
+        assert_eq!(of(""), Some((Classic, AnswerEncoding::Json)));
+        assert_eq!(of("application/yaml"), Some((Classic, AnswerEncoding::Yaml)));
+        assert_eq!(of(TABLE), None);
     }
 }

@@ -11,8 +11,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::decode;
-use crate::outcome::ApiAnswer;
+use crate::outcome::{ApiAnswer, RequestOutcome};
 use crate::registry::ResourceScope;
+use crate::request::accept::{self, HandlerTypes};
 use crate::request::{ApiRequest, RequestOptions, RequestVerb, ResourcePath};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
@@ -87,7 +88,7 @@ pub(crate) fn serve(
     api: &ApiShared,
     request: &ApiRequest,
     (path, options): (&ResourcePath, &RequestOptions),
-) -> Result<Option<ApiAnswer>, ApiError> {
+) -> Result<Option<RequestOutcome>, ApiError> {
     let known = REVIEWS.iter().find(|review| {
         review.group == path.group && review.plural == path.resource && path.version == VERSION
     });
@@ -96,8 +97,11 @@ pub(crate) fn serve(
     if request.method != Method::POST || !path.name.is_empty() || !place_fits {
         return Err(ApiError::method_not_allowed());
     }
+    accept::check_handler(&request.accept, HandlerTypes::Objects)?;
+    let encoding = accept::negotiate_encoding(&request.accept)?;
     options.check(RequestVerb::Create)?;
-    (review.answer)(api, request, path).map(Some)
+    let answer = (review.answer)(api, request, path)?;
+    Ok(Some(RequestOutcome::Answer(answer).encoded(encoding)))
 }
 
 fn read<T: DeserializeOwned>(request: &ApiRequest) -> Result<T, ApiError> {

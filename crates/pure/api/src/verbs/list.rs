@@ -13,7 +13,6 @@ use crate::custom::ObjectConversion;
 use crate::outcome::{ListAnswer, RequestOutcome};
 use crate::registry::ResourceScope;
 use crate::represent::{ListMeta, ObjectRenderer};
-use crate::request::accept::preferred_encoding;
 use crate::request::options::RevisionMatch;
 use crate::request::{AnswerEncoding, Representation};
 use crate::selectors::Selection;
@@ -39,7 +38,7 @@ pub(crate) fn list(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let (entry, form, now) = (call.entry, call.list_form()?, call.request.now);
     let renderer = ObjectRenderer { entry, form, now };
     let meta = page.meta()?;
-    if preferred_encoding(&call.request.accept) == AnswerEncoding::Protobuf
+    if call.answer_form()?.encoding == AnswerEncoding::Protobuf
         && let Some(pieces) = renderer.protobuf_list(&meta, &page.objects)?
     {
         return Ok(RequestOutcome::List(Box::new(ListAnswer::protobuf(pieces))));

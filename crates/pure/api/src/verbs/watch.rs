@@ -18,7 +18,9 @@ const TIMEOUT_SECONDS: u64 = 2700;
 
 pub(crate) fn watch(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let selection = Selection::parse(call.entry, &call.options)?;
-    let form = call.form()?;
+    let wanted = call.answer_form()?;
+    wanted.check_stream()?;
+    let form = wanted.shows;
     let stream = match start(call)? {
         WatchStart::After(revision) => stream_after(call, selection, form, revision),
         WatchStart::WithState { end_mark } => {

@@ -1,12 +1,13 @@
-//! Answers as protobuf, for clients that ask for it.
+//! Answers as protobuf or YAML, for clients that ask for it.
 
-use rekindle_api::outcome::json_of_protobuf;
+use rekindle_api::outcome::{json_of_protobuf, json_of_yaml};
 use rekindle_api::{ApiAnswer, RequestOutcome};
 use serde_json::json;
 
 use crate::harness::{Bench, CONFIG_MAPS, config_map};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const YAML: &str = "application/yaml";
 
 impl Bench {
     fn accepting(&mut self, accept: &str, method: &str, target: &str, body: &str) -> ApiAnswer {
@@ -46,6 +47,38 @@ fn objects_lists_writes_and_errors_are_answered_as_protobuf() {
     let metadata = format!("{PROTOBUF};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
     let partial = bench.accepting(&metadata, "GET", CONFIG_MAPS, "");
     assert!(contains(head(&partial.body), "PartialObjectMetadataList"));
+}
+
+#[test]
+fn every_answer_in_yaml_says_what_it_says_in_json() {
+    let mut bench = Bench::new();
+    let body = config_map("a").to_string();
+    let made = bench.accepting(YAML, "POST", CONFIG_MAPS, &body);
+    assert_eq!((made.code.as_u16(), made.content_type), (201, YAML));
+    let object = format!("{CONFIG_MAPS}/a");
+    let missing = format!("{CONFIG_MAPS}/none");
+    let ladders = "/apis/rekindle.dev/v1alpha1/namespaces/default/restartladders";
+    for target in
+        [&object, CONFIG_MAPS, &missing, ladders, "/api", "/api/v1", "/apis", "/apis/apps"]
+    {
+        for form in ["", ";as=Table;v=v1;g=meta.k8s.io"] {
+            let json = bench.accepting(&format!("application/json{form}"), "GET", target, "");
+            let yaml = bench.accepting(&format!("{YAML}{form}"), "GET", target, "");
+            let is_table_of_objects = !form.is_empty() && json.code.is_success();
+            if form.is_empty() || is_table_of_objects {
+                assert_eq!(yaml.content_type, YAML, "{target}");
+                let expected: serde_json::Value = serde_json::from_slice(&json.body).unwrap();
+                assert_eq!(json_of_yaml(&yaml.body), Some(expected), "{target}");
+            } else {
+                // errors are no tables, nor are lists of kinds
+                assert_eq!((yaml.code, yaml.content_type), (json.code, "application/json"));
+            }
+        }
+    }
+    for (target, code) in [("/version", 406), (&format!("{CONFIG_MAPS}?watch=1"), 406)] {
+        let refused = bench.accepting(YAML, "GET", target, "");
+        assert_eq!((refused.code.as_u16(), refused.content_type), (code, YAML), "{target}");
+    }
 }
 
 #[test]
