@@ -564,14 +564,12 @@ fn check_collection(
     path: &ResourcePath,
     verb: RequestVerb,
 ) -> Result<(), ApiError> {
-    let is_of_one_namespace = match entry.scope {
+    let can_be_deleted = match entry.scope {
         ResourceScope::Namespaced => !path.namespace.is_empty(),
-        ResourceScope::Cluster => entry.group_and_plural() != ("", "namespaces"),
+        ResourceScope::Cluster => entry.has_deletable_collections(),
     };
     match verb {
-        RequestVerb::DeleteCollection if !is_of_one_namespace => {
-            Err(ApiError::method_not_allowed())
-        }
+        RequestVerb::DeleteCollection if !can_be_deleted => Err(ApiError::method_not_allowed()),
         RequestVerb::DeleteCollection
         | RequestVerb::Get
         | RequestVerb::List

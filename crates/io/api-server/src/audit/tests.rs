@@ -167,7 +167,9 @@ fn answers_in_protobuf_are_recorded_like_those_in_json() {
 #[test]
 fn answers_in_yaml_are_recorded_like_those_in_json() {
     let read = |text| RecordedAnswer::read(b"application/yaml", &Bytes::from_static(text)).unwrap();
-    let (body, said) = read(b"kind: Status\napiVersion: v1\nreason: NotFound\ncode: 404\n");
+    let (body, said) = read(
+        b"kind: Status\napiVersion: v1\nmetadata: {}\nstatus: Failure\nreason: NotFound\ncode: 404\n",
+    );
     assert_eq!(said.map(|status| status.code), Some(404));
     assert!(matches!(&body, RecordedAnswer::Json(_)), "it is read once: {body:?}");
 

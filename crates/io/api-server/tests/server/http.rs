@@ -384,7 +384,7 @@ async fn discovery_tells_the_same_in_both_forms() {
             "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
         );
         for group in json_of(response).await["items"].as_array().unwrap() {
-            let name = group["metadata"]["name"].as_str().unwrap();
+            let name = group["metadata"]["name"].as_str().unwrap_or_default();
             for version in group["versions"].as_array().unwrap() {
                 let version_name = version["version"].as_str().unwrap();
                 let gv = if name.is_empty() {

@@ -35,7 +35,9 @@ fn list(all: &[GroupVersion], wanted: impl Fn(&str) -> bool) -> ApiAnswer {
         .map(|name| {
             let versions: Vec<Value> =
                 all.iter().filter(|known| known.group == name).map(version).collect();
-            json!({"metadata": {"name": name, "creationTimestamp": null}, "versions": versions})
+            // the oldest group has no name
+            let metadata = if name.is_empty() { json!({}) } else { json!({ "name": name }) };
+            json!({"metadata": metadata, "versions": versions})
         })
         .collect();
     let value = json!({

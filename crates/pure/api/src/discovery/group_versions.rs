@@ -71,6 +71,13 @@ impl DiscoveryKind {
 const ALL_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
+fn verbs_of(entry: &KindEntry) -> &'static [&'static str] {
+    match entry.has_deletable_collections() {
+        true => ALL_VERBS,
+        false => &["create", "delete", "get", "list", "patch", "update", "watch"],
+    }
+}
+
 /// Everything that is served, the groups and their versions by priority.
 pub(super) fn group_versions(
     registry: &Registry,
@@ -190,7 +197,7 @@ fn resource(entry: &KindEntry) -> DiscoveryResource {
         kind: DiscoveryKind::of_entry(entry),
         scope: entry.scope,
         singular: entry.singular.clone(),
-        verbs: ALL_VERBS,
+        verbs: verbs_of(entry),
         short_names: entry.short_names.clone(),
         categories: entry.categories.clone(),
         subresources: entry.subresources.iter().map(|sub| subresource(entry, *sub)).collect(),

@@ -123,19 +123,26 @@ impl<'a> PathResource<'a> {
                 "responses": answers(&[200, 201, 202], &self.schema),
             }),
         );
-        let mut delete_parameters = parameters::list();
-        delete_parameters.extend(parameters::delete());
-        let delete = self.operation(
+        let mut operations = json!({"get": list, "post": create, "parameters": common});
+        if self.entry.has_deletable_collections() {
+            operations["delete"] = self.delete_collection();
+        }
+        operations
+    }
+
+    fn delete_collection(&self) -> Value {
+        let mut parameters = parameters::list();
+        parameters.extend(parameters::delete());
+        self.operation(
             "deletecollection",
-            &subject,
+            &self.subject(),
             "delete collection of",
             json!({
-                "parameters": delete_parameters,
+                "parameters": parameters,
                 "requestBody": body(DELETE_OPTIONS),
                 "responses": answers(&[200], STATUS),
             }),
-        );
-        json!({"get": list, "post": create, "delete": delete, "parameters": common})
+        )
     }
 
     fn item(&self, common: &[Value]) -> Value {

@@ -413,6 +413,11 @@ impl KindEntry {
         (&self.group, &self.plural)
     }
 
+    /// Whether all objects of it, or of one namespace, can be deleted at once.
+    pub fn has_deletable_collections(&self) -> bool {
+        self.group_and_plural() != ("", "namespaces")
+    }
+
     /// `pods`, or `deployments.apps`: the resource as error texts name it.
     pub fn resource(&self) -> String {
         if self.group.is_empty() {
