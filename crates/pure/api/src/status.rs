@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use http::StatusCode;
 use rekindle_types::term::TERM_OVER;
+use rekindle_types::validation::quoted;
 use serde::{Deserialize, Serialize};
 
 use crate::registry::{FieldError, FieldProblem, KindEntry};
@@ -16,6 +17,10 @@ const ERRORS_TOLD_MAX: usize = 100;
 
 /// Bytes of the text of one error.
 const ERROR_BYTES_MAX: usize = 4_096;
+
+/// Bytes of the text of one error, where there are few: some show a whole schema.
+const LONG_ERROR_BYTES_MAX: usize = 65_536;
+const FEW_ERRORS: usize = 16;
 
 /// The `Status` object of meta/v1, as far as the server fills it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -459,6 +464,9 @@ impl ApiError {
         errors: &[FieldError],
     ) -> Self {
         let (told, others) = errors.split_at(errors.len().min(ERRORS_TOLD_MAX));
+        let bytes_max =
+            if errors.len() <= FEW_ERRORS { LONG_ERROR_BYTES_MAX } else { ERROR_BYTES_MAX };
+        let beginning = |text: String| beginning(text, bytes_max);
         let mut known: BTreeSet<String> = BTreeSet::new();
         let all = told.iter().map(|error| beginning(error.to_string()));
         let mut messages: Vec<String> =
@@ -467,8 +475,8 @@ impl ApiError {
             messages.push(format!("and {} more errors", others.len()));
         }
         let message = match messages.as_slice() {
-            [one] => format!("{group_kind} {name:?} is invalid: {one}"),
-            many => format!("{group_kind} {name:?} is invalid: [{}]", many.join(", ")),
+            [one] => format!("{group_kind} {} is invalid: {one}", quoted(name)),
+            many => format!("{group_kind} {} is invalid: [{}]", quoted(name), many.join(", ")),
         };
         let mut error = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
         let causes = told.iter().map(|error| FieldCause {
@@ -613,9 +621,9 @@ impl Status {
 }
 
 /// As much of a text as an answer tells.
-fn beginning(mut text: String) -> String {
-    if text.len() > ERROR_BYTES_MAX {
-        text.truncate(text.floor_char_boundary(ERROR_BYTES_MAX));
+fn beginning(mut text: String, bytes_max: usize) -> String {
+    if text.len() > bytes_max {
+        text.truncate(text.floor_char_boundary(bytes_max));
         text.push_str("...");
     }
     text

@@ -61,6 +61,7 @@ fn bytes_of(error: &FieldError) -> usize {
         | FieldProblem::TypeInvalid(value) => value.len(),
         FieldProblem::Required
         | FieldProblem::Forbidden
+        | FieldProblem::Internal
         | FieldProblem::TooLong(_)
         | FieldProblem::TooMany { .. } => 0,
     };

@@ -23,6 +23,7 @@ mod definition;
 mod error_list;
 mod formats;
 mod go_regex;
+mod internal_form;
 mod list_items;
 mod object_meta;
 mod pruning;
@@ -42,8 +43,12 @@ pub use cel::policy::{
 };
 pub use cel::semver::is_semantic_version;
 pub use compile::SchemaCompileError;
-pub use definition::{DefinitionSchema, FieldPathError, check_definition_schema, type_of_field};
+pub use definition::{
+    DefinitionSchema, FieldPathError, check_definition_schema, has_default, type_of_field,
+    unrecognized_formats,
+};
 pub use formats::parse_go_duration;
+pub use internal_form::{InternalField, NamedField, internal_form};
 use serde_json::Value;
 
 /// How deep a schema may nest.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// A schema as it was written. A keyword that is absent, null or of another type reads as zero.
 #[derive(Clone, Copy)]
-pub(crate) struct SchemaNode<'a>(&'a Map<String, Value>);
+pub(crate) struct SchemaNode<'a>(&'a Value, &'a Map<String, Value>);
 
 /// What `additionalProperties` says of fields that have no schema of their own.
 #[derive(Clone, Copy)]
@@ -19,16 +19,21 @@ pub(crate) enum Additional<'a> {
 
 impl<'a> SchemaNode<'a> {
     pub(crate) fn new(schema: &'a Value) -> Option<Self> {
-        schema.as_object().map(Self)
+        schema.as_object().map(|keywords| Self(schema, keywords))
+    }
+
+    /// The schema as it was written.
+    pub(crate) const fn value(self) -> &'a Value {
+        self.0
     }
 
     pub(crate) fn keywords(self) -> impl Iterator<Item = (&'a str, &'a Value)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value))
+        self.1.iter().map(|(name, value)| (name.as_str(), value))
     }
 
     /// A keyword that is present and not null.
     pub(crate) fn get(self, keyword: &str) -> Option<&'a Value> {
-        self.0.get(keyword).filter(|value| !value.is_null())
+        self.1.get(keyword).filter(|value| !value.is_null())
     }
 
     pub(crate) fn text(self, keyword: &str) -> &'a str {
@@ -92,6 +97,20 @@ impl<'a> SchemaNode<'a> {
             Some(other) => SchemaNode::new(other).map_or(Additional::Unsaid, Additional::Schema),
             None => Additional::Unsaid,
         }
+    }
+
+    /// Every schema of one level below, in the order in which upstream looks at them.
+    pub(crate) fn schemas_below(self) -> impl Iterator<Item = SchemaNode<'a>> {
+        let additional = match self.additional() {
+            Additional::Schema(schema) => Some(schema),
+            Additional::Unsaid | Additional::Allowed(_) => None,
+        };
+        let junctors = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(move |of| self.schemas(of));
+        (self.child("items").into_iter())
+            .chain(junctors)
+            .chain(self.child("not"))
+            .chain(self.properties().map(|(_, schema)| schema))
+            .chain(additional)
     }
 
     pub(crate) fn is_int_or_string(self) -> bool {

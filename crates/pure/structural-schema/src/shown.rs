@@ -2,15 +2,18 @@
 
 use std::fmt::Write;
 
+use rekindle_types::validation::quoted;
 use serde_json::{Number, Value};
 
 /// A value in an error.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
-        Value::String(text) => format!("{text:?}"),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            json(value)
-        }
+        Value::String(text) => quoted(text),
+        Value::Number(number) => match GoNumber::from_json(number) {
+            GoNumber::Int(int) => int.to_string(),
+            GoNumber::Float(float) => go_float(float),
+        },
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => json(value),
     }
 }
 
@@ -87,6 +90,14 @@ impl GoNumber {
             .map_or_else(|| Self::Float(number.as_f64().unwrap_or(f64::INFINITY)), Self::Int)
     }
 
+    /// The whole part.
+    pub(crate) fn as_i64(self) -> i64 {
+        match self {
+            Self::Int(int) => int,
+            Self::Float(float) => float as i64,
+        }
+    }
+
     /// The nearest float.
     pub(crate) fn as_f64(self) -> f64 {
         match self {
@@ -99,30 +110,26 @@ impl GoNumber {
 fn go_number(number: &Number) -> String {
     match GoNumber::from_json(number) {
         GoNumber::Int(int) => int.to_string(),
-        GoNumber::Float(float) => go_float(float),
+        GoNumber::Float(float) => {
+            let text = go_float_within(float, 1e-6, 1e21);
+            // JSON has no zero before the digit of an exponent
+            text.replace("e-0", "e-")
+        }
     }
 }
 
-/// A float as Go's `%v` prints it: an exponent only for very large and very small ones.
+/// A float as Go's `%v` and `strconv.FormatFloat` with the format `g` print it: an exponent for
+/// large and small ones.
 pub(crate) fn go_float(float: f64) -> String {
-    go_float_below(float, 1e21)
+    go_float_within(float, 1e-4, 1e6)
 }
 
-/// A float as Go's `strconv.FormatFloat` prints it with the format `g`.
-pub(crate) fn go_float_short(float: f64) -> String {
-    let digits = format!("{:e}", float.abs());
-    let digits = digits.split('e').next().map_or(0, |digits| digits.replace('.', "").len());
-    let is_whole = float.fract() == 0.0 && digits <= 21;
-    let limit = if is_whole && digits > 6 { 10_f64.powi(digits as i32) } else { 1e6 };
-    go_float_below(float, limit.max(1e6))
-}
-
-fn go_float_below(float: f64, exponent_from: f64) -> String {
+/// A float, with an exponent unless its size lies within these limits.
+fn go_float_within(float: f64, plain_from: f64, exponent_from: f64) -> String {
     if float.is_infinite() {
         return if float > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
     }
-    let size = float.abs();
-    if float == 0.0 || float.is_nan() || (1e-4..exponent_from).contains(&size) {
+    if float == 0.0 || float.is_nan() || (plain_from..exponent_from).contains(&float.abs()) {
         return format!("{float}");
     }
     let text = format!("{float:e}");
@@ -145,6 +152,9 @@ mod tests {
             (json!(["x > 1"]), r#"["x \u003e 1"]"#),
             (json!(1e21), "1e+21"),
             (json!(1e-7), "1e-07"),
+            (json!([1e-7, 1e-5, 1e10, 1e21]), "[1e-7,0.00001,10000000000,1e+21]"),
+            (json!(1e10), "1e+10"),
+            (json!(1_234_567.0), "1.234567e+06"),
             (json!(100_000.5), "100000.5"),
         ] {
             assert_eq!(shown(&value), expected);

@@ -132,7 +132,7 @@ fn failures_of_an_evaluation_are_named() {
         ("self.n / 0 > 0", "division by zero"),
         ("self.n % 0 > 0", "modulus by zero"),
         ("self.n + 9223372036854775807 > 0", "integer overflow"),
-        ("int(self.s) > 0", "type conversion error from 'abc' to 'int'"),
+        ("int(self.s) > 0", "type conversion error from 'string' to 'int'"),
         ("optional.none().value() == 1", "optional.none() dereference"),
         ("self.s.charAt(9) == 'a'", "index out of range: 9"),
         (
@@ -184,7 +184,7 @@ fn a_wrong_rule_is_refused_when_the_definition_is_written() {
 #[test]
 fn messages_reasons_and_paths_of_rules_are_used() {
     let rules = [
-        json!({"rule": "self.n < 5", "messageExpression": "'n is ' + string(self.n)", "fieldPath": ".n"}),
+        json!({"rule": "self.n < 5", "messageExpression": "'s is ' + self.s", "fieldPath": ".n"}),
         json!({"rule": "self.n < 5", "message": "too much", "reason": "FieldValueForbidden"}),
         json!({"rule": "self.n < 5", "message": "m", "messageExpression": "string(self.l[9])"}),
         json!({"rule": "self.n < 5", "reason": "FieldValueRequired", "fieldPath": ".m['k']"}),
@@ -194,7 +194,7 @@ fn messages_reasons_and_paths_of_rules_are_used() {
     assert_eq!(
         object_errors(&schema, &spec(), None),
         [
-            "spec.n: Invalid value: n is 5",
+            "spec.n: Invalid value: s is abc",
             "spec: Forbidden: too much",
             "spec: Invalid value: m",
             "spec.m[k]: Required value: failed rule: self.n < 5",
@@ -244,10 +244,48 @@ fn estimates_refuse_no_rule_that_upstream_takes() {
         "x-kubernetes-validations": [{"rule": "duration(self) >= duration('0s')"}],
     });
     let rules = [json!({
-        "rule": "self.n < 5", "messageExpression": "'n must be below 5, and is ' + string(self.n)",
+        "rule": "self.n < 5", "messageExpression": "string(self.n)",
     })];
     let schema = schema(&json!({"labels": labels, "span": span, "n": {"type": "integer"}}), &rules);
     assert_eq!(definition_errors(&schema), [""; 0]);
+}
+
+/// Upstream knows no size of a text that a conversion makes, so what walks over it costs too much.
+#[test]
+fn a_converted_text_has_no_known_size() {
+    for (message, count) in [("string(self.n)", 0), ("'n: ' + string(self.n)", 3)] {
+        let rules = [json!({"rule": "self.n < 5", "messageExpression": message})];
+        let schema = schema(&json!({"n": {"type": "integer"}}), &rules);
+        let found = definition_errors(&schema);
+        assert_eq!(found.len(), count, "{message}: {found:?}");
+    }
+}
+
+#[test]
+fn literals_are_converted_when_the_definition_is_written() {
+    for (rule, problem) in [
+        ("int('7') == 7 && double('1e3') > 1.0", None),
+        (
+            "int('a') == 7",
+            Some("program instantiation failed: type conversion error from 'string' to 'int'"),
+        ),
+        (
+            "bool('x')",
+            Some("program instantiation failed: type conversion error from 'string' to 'bool'"),
+        ),
+        ("dyn(self.n)", Some("cel expression must evaluate to a bool")),
+        (
+            "oldSelf.optMap(o, o == self).orValue(true)",
+            Some("found no matching overload for 'hasValue'"),
+        ),
+    ] {
+        let schema = schema(&json!({"n": {"type": "integer"}}), &[json!({"rule": rule})]);
+        let found = definition_errors(&schema);
+        match problem {
+            None => assert_eq!(found, [""; 0], "{rule}"),
+            Some(problem) => assert!(found[0].contains(problem), "{rule}: {found:?}"),
+        }
+    }
 }
 
 #[test]

@@ -12,8 +12,8 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, Expected, MapAccess, SeqAccess, Unexpected, Visitor,
 };
-use serde::forward_to_deserialize_any;
-use serde_json::{Error, Number};
+use serde::{Deserialize, forward_to_deserialize_any};
+use serde_json::{Error, Map, Number, Value};
 
 use crate::json_node::{JsonFields, JsonItems, JsonNode, JsonShape};
 
@@ -22,6 +22,13 @@ const UNKNOWN_FIELDS_MAX: usize = 100;
 
 /// Bytes of a path that is named. A longer one loses its beginning.
 const PATH_BYTES_MAX: usize = 512;
+
+/// A type that upstream gives no fields, though ours takes any JSON.
+const WITHOUT_FIELDS: &str = "CustomResourceSubresourceStatus";
+
+/// Reads an object, and notes each of its fields as unknown.
+#[derive(Deserialize)]
+struct NoFields {}
 
 /// A field with a value of the wrong type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -204,9 +211,13 @@ impl<'v> Deserializer<'v> for ObjectReader<'_, 'v> {
 
     fn deserialize_newtype_struct<V: Visitor<'v>>(
         self,
-        _name: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
+        if name == WITHOUT_FIELDS {
+            let NoFields {} = NoFields::deserialize(self)?;
+            return visitor.visit_newtype_struct(Value::Object(Map::new()));
+        }
         visitor.visit_newtype_struct(self)
     }
 
@@ -341,7 +352,7 @@ impl<'v> MapAccess<'v> for ReadFields<'_, 'v> {
 mod tests {
     use k8s_openapi::api::core::v1::Pod;
     use proptest::prelude::*;
-    use serde_json::{Map, Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::ObjectJson;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_types::{ObjectJson, Tick};
+use rekindle_types::{ObjectJson, Tick, json_text};
 use serde_json::{Map, Value};
 
 use super::version::{CustomVersion, ScalePaths, StatusSubresource};
@@ -70,7 +70,7 @@ impl CustomObject {
             text.push(b',');
             text.extend_from_slice(Value::from(name.as_str()).to_string().as_bytes());
             text.push(b':');
-            text.extend_from_slice(value.to_string().as_bytes());
+            text.extend(json_text(value).expect("a value has text keys"));
         }
         text.push(b'}');
         text

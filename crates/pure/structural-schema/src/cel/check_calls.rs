@@ -146,7 +146,13 @@ impl Checker<'_> {
         if let LambdaCall::OptMap | LambdaCall::OptFlatMap = kind {
             let inner = match &target.cel_type {
                 CelType::Optional(inner) => inner.as_ref().clone(),
-                _ => CelType::ANY,
+                CelType::Any(_) => CelType::ANY,
+                // the macro stands for calls of these two
+                other => {
+                    let receiver = [Checked::new(other.clone(), 0)];
+                    self.no_overload(id, "hasValue", true, &receiver);
+                    return self.no_overload(id, "value", true, &receiver);
+                }
             };
             let [part] = parts else { return self.problem(id, "a macro has one expression") };
             let part = self.with_variables(&[(names[0], inner)], part);

@@ -4,8 +4,6 @@ use cel::common::ast::{CallExpr, Expr, LiteralValue};
 
 use super::{check::Checked, cost, types::CelType};
 
-/// How long the text of a number, a moment or an address is at most.
-const PRINTED_CHARACTERS: u64 = 64;
 /// The longest expression that a named format has.
 const FORMAT_REGEX_CHARACTERS: f64 = 128.0;
 
@@ -85,9 +83,8 @@ fn text_function(
         "strings.quote" => (cost::traverse(first), first.saturating_mul(2).saturating_add(2)),
         "bytes" => (cost::traverse(first), first.saturating_mul(4)),
         "string" => match &arguments[0].cel_type {
-            CelType::Text(_) | CelType::Bytes(_) => (cost::traverse(first), first),
-            // upstream knows no size here, and so refuses to add such a text to another
-            _ => (1, PRINTED_CHARACTERS),
+            CelType::Text(_) | CelType::Bytes(_) => (cost::traverse(first), u64::MAX),
+            _ => (1, u64::MAX),
         },
         _ => return None,
     })

@@ -13,6 +13,7 @@ mod estimate;
 mod eval;
 mod eval_macros;
 mod functions;
+mod instantiation;
 mod list_sums;
 mod messages;
 mod names;

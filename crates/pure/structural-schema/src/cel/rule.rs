@@ -5,18 +5,18 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use cel::common::ast::IdedExpr;
+use cel::common::ast::{Expr, IdedExpr};
 use rekindle_types::validation::{FieldError, field_error::FieldProblem};
-use serde_json::{Value, json};
 
 use super::{
     check::{CheckedExpression, check},
+    instantiation::{has_part, instantiation_problem},
     parse::{parse, placed},
     types::CelType,
 };
 use crate::{
-    definition::resolve_field_path, error_list::ErrorList, schema_node::SchemaNode,
-    shown::json as shown_json,
+    definition::resolve_field_path, error_list::ErrorList, internal_form::internal_rule,
+    schema_node::SchemaNode,
 };
 
 /// A rule of a node. Its expressions are parsed when they first run.
@@ -124,105 +124,107 @@ impl PartialEq for CelRule {
 
 /// Whether an expression names a variable.
 fn mentions(expression: &IdedExpr, name: &str) -> bool {
-    use cel::common::ast::{EntryExpr, Expr};
-    match &expression.expr {
-        Expr::Ident(found) => found == name,
-        Expr::Select(select) => mentions(&select.operand, name),
-        Expr::Call(call) => {
-            call.target.iter().any(|target| mentions(target, name))
-                || call.args.iter().any(|argument| mentions(argument, name))
-        }
-        Expr::List(list) => list.elements.iter().any(|element| mentions(element, name)),
-        Expr::Map(map) => map.entries.iter().any(|entry| match &entry.expr {
-            EntryExpr::MapEntry(entry) => {
-                mentions(&entry.key, name) || mentions(&entry.value, name)
-            }
-            EntryExpr::StructField(field) => mentions(&field.value, name),
-        }),
-        Expr::Comprehension(fold) => {
-            let parts =
-                [&fold.iter_range, &fold.accu_init, &fold.loop_cond, &fold.loop_step, &fold.result];
-            parts.into_iter().any(|part| mentions(part, name))
-        }
-        Expr::Struct(_) | Expr::Literal(_) | Expr::Unspecified => false,
-    }
+    has_part(expression, &mut |part| matches!(&part.expr, Expr::Ident(found) if found == name))
 }
 
 /// What a checked rule may cost, for each of its expressions.
+#[derive(Default)]
 pub(crate) struct RuleEstimate {
     pub(crate) rule: u64,
     pub(crate) message: Option<u64>,
     pub(crate) uses_old_self: bool,
 }
 
-/// Compiles a rule against the type of its node. Reports what is wrong with it at `path`.
+/// The types that the expressions of a rule see.
+struct RuleTypes<'t> {
+    own: &'t CelType,
+    old: CelType,
+}
+
+impl<'t> RuleTypes<'t> {
+    fn new(own: &'t CelType, has_optional_old_self: bool) -> Self {
+        let old = match has_optional_old_self {
+            true => CelType::Optional(Arc::new(own.clone())),
+            false => own.clone(),
+        };
+        Self { own, old }
+    }
+
+    fn compile(&self, text: &str) -> Result<(IdedExpr, CheckedExpression), String> {
+        let root = parse(text)?;
+        let checked = check(&root, self.own, &self.old);
+        checked.map(|checked| (root, checked)).map_err(|problems| placed(text, &problems))
+    }
+
+    /// Compiles a rule, or says what is wrong with it.
+    fn rule(&self, text: &str) -> Result<CheckedExpression, String> {
+        let (root, checked) =
+            self.compile(text).map_err(|problem| format!("compilation failed: {problem}"))?;
+        if !matches!(checked.cel_type, CelType::Bool) {
+            return Err("cel expression must evaluate to a bool".to_owned());
+        }
+        match instantiation_problem(&root) {
+            Some(problem) => Err(format!("program instantiation failed: {problem}")),
+            None => Ok(checked),
+        }
+    }
+
+    fn message(&self, text: &str) -> Result<CheckedExpression, String> {
+        let (root, checked) = self
+            .compile(text)
+            .map_err(|problem| format!("messageExpression compilation failed: {problem}"))?;
+        if !matches!(checked.cel_type, CelType::Text(_)) {
+            return Err("messageExpression must evaluate to a string".to_owned());
+        }
+        match instantiation_problem(&root) {
+            Some(problem) => Err(format!("messageExpression instantiation failed: {problem}")),
+            None => Ok(checked),
+        }
+    }
+}
+
+impl CelRule {
+    /// What is wrong with the rule of a value of this type, as of a rule that was not checked.
+    pub(crate) fn compile_problem(&self, self_type: &CelType) -> Option<String> {
+        RuleTypes::new(self_type, self.has_optional_old_self).rule(&self.rule).err()
+    }
+}
+
+/// Compiles a rule against the type of its node. Reports what is wrong with it at `path`. A rule
+/// that is wrong costs nothing, and uses no old value.
 pub(crate) fn check_rule(
     rule: SchemaNode<'_>,
     self_type: &CelType,
     path: &str,
     errors: &mut ErrorList,
-) -> Option<RuleEstimate> {
+) -> RuleEstimate {
     let text = rule.text("rule");
     if text.trim().is_empty() {
-        return None;
+        return RuleEstimate::default();
     }
-    let old_self = if rule.is_set("optionalOldSelf") {
-        CelType::Optional(Arc::new(self_type.clone()))
-    } else {
-        self_type.clone()
-    };
-    let compile = |text: &str| {
-        let root = parse(text)?;
-        check(&root, self_type, &old_self).map_err(|problems| placed(text, &problems))
-    };
+    let types = RuleTypes::new(self_type, rule.is_set("optionalOldSelf"));
     let mut refuse = |keyword: &str, detail: String| {
         errors.push(FieldError {
             field: format!("{path}.{keyword}"),
-            problem: FieldProblem::Invalid(go_rule(rule)),
+            problem: FieldProblem::Invalid(internal_rule(rule.value())),
             detail,
         });
     };
-    let checked: CheckedExpression = match compile(text) {
-        Ok(checked) if matches!(checked.cel_type, CelType::Bool | CelType::Any(_)) => checked,
-        Ok(_) => {
-            refuse("rule", "cel expression must evaluate to a bool".to_owned());
-            return None;
-        }
+    let checked = match types.rule(text) {
+        Ok(checked) => checked,
         Err(problem) => {
-            refuse("rule", format!("compilation failed: {problem}"));
-            return None;
+            refuse("rule", problem);
+            return RuleEstimate::default();
         }
     };
     let expression = rule.text("messageExpression");
-    let message = match (expression.trim().is_empty(), compile(expression)) {
+    let message = match (expression.trim().is_empty(), types.message(expression)) {
         (true, _) => None,
-        (false, Ok(message)) if matches!(message.cel_type, CelType::Text(_)) => {
-            Some(message.cost_max)
-        }
-        (false, Ok(_)) => {
-            let detail = "messageExpression must evaluate to a string".to_owned();
-            refuse("messageExpression", detail);
-            None
-        }
+        (false, Ok(message)) => Some(message.cost_max),
         (false, Err(problem)) => {
-            refuse("messageExpression", format!("messageExpression compilation failed: {problem}"));
+            refuse("messageExpression", problem);
             None
         }
     };
-    Some(RuleEstimate { rule: checked.cost_max, message, uses_old_self: checked.uses_old_self })
-}
-
-/// A rule as upstream's errors show it: the fields of a struct, in their order.
-fn go_rule(rule: SchemaNode<'_>) -> String {
-    let text = |name: &str| shown_json(&json!(rule.text(name)));
-    let value = |name: &str| shown_json(rule.get(name).unwrap_or(&Value::Null));
-    format!(
-        r#"{{"Rule":{},"Message":{},"MessageExpression":{},"Reason":{},"FieldPath":{},"OptionalOldSelf":{}}}"#,
-        text("rule"),
-        text("message"),
-        text("messageExpression"),
-        value("reason"),
-        text("fieldPath"),
-        value("optionalOldSelf"),
-    )
+    RuleEstimate { rule: checked.cost_max, message, uses_old_self: checked.uses_old_self }
 }

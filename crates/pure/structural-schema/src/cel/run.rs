@@ -13,6 +13,7 @@ use super::{
     cost::OBJECT_COST_MAX,
     eval::{EvalError, Evaluation, SharedWork},
     rule::{CelRule, ParsedRule, RuleReason},
+    types::declare,
     value::{CelValue, from_json},
 };
 use crate::{
@@ -48,20 +49,21 @@ impl StructuralSchema {
                     .to_owned(),
             }];
         }
-        self.run_rules("", true, new, old)
+        self.run_rules("", RulesChecked::Before, true, (new, old))
     }
 
     /// Runs the rules of a value that lies at the field `prefix`.
     pub(crate) fn run_rules(
         &self,
         prefix: &str,
+        checked: RulesChecked,
         is_resource: bool,
-        new: &Value,
-        old: Option<&Value>,
+        (new, old): (&Value, Option<&Value>),
     ) -> Vec<FieldError> {
         let shared = RefCell::default();
         let mut run = RuleRun {
             prefix,
+            checked,
             shared: &shared,
             budget: Some(OBJECT_COST_MAX),
             errors: ErrorList::default(),
@@ -71,6 +73,15 @@ impl StructuralSchema {
         run.node(self, is_resource, (new, old), &correlation, &ValuePath::Root);
         run.errors.into_vec()
     }
+}
+
+/// When the types of rules are checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RulesChecked {
+    /// They were, when the definition was written.
+    Before,
+    /// They are now: the definition is being written, and a default is looked at first.
+    Now,
 }
 
 /// A value with its old value and their schema.
@@ -130,6 +141,7 @@ impl<'a> Correlation<'a> {
 
 struct RuleRun<'a, 'p> {
     prefix: &'p str,
+    checked: RulesChecked,
     shared: &'a RefCell<SharedWork>,
     /// What may still be spent; nothing once it ran out.
     budget: Option<u64>,
@@ -194,10 +206,18 @@ impl<'a> RuleRun<'a, '_> {
 
     fn rule(&mut self, rule: &'a CelRule, node: &RuleNode<'a, '_>, path: &ValuePath<'_>) {
         let prefix = self.prefix;
-        let field = || field_below(prefix, &path.text());
+        let field = || match path.text() {
+            path if path.starts_with('[') => format!("{prefix}{path}"),
+            path => field_below(prefix, &path),
+        };
         let type_name = node.schema.value_type.map_or("", |known| known.name());
         let refused = |detail: String| FieldError::invalid(field(), type_name, detail);
-        let parsed = match rule.parsed() {
+        let unchecked = match self.checked {
+            RulesChecked::Before => None,
+            RulesChecked::Now => declare(node.schema, node.is_resource)
+                .and_then(|declared| rule.compile_problem(&declared.cel_type)),
+        };
+        let parsed = match unchecked.map_or_else(|| rule.parsed().map_err(str::to_owned), Err) {
             Ok(parsed) => parsed,
             Err(problem) => {
                 self.errors.push(refused(format!("rule compile error: {problem}")));

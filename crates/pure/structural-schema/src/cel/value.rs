@@ -11,7 +11,7 @@ use super::{authorizer::AccessQuestion, names, semver::CelSemver};
 use crate::{
     AdditionalFields, ListIdentity, SchemaType, StructuralSchema,
     formats::{StringFormat, parse_date, parse_date_time, parse_duration},
-    shown::{GoNumber, go_float_short, json as json_text},
+    shown::{GoNumber, go_float, json as json_text},
     value_rules::ValueFormat,
 };
 
@@ -456,7 +456,7 @@ impl<'a> CelValue<'a> {
             Self::Bool(flag) => flag.to_string(),
             Self::Int(int) => int.to_string(),
             Self::Uint(uint) => uint.to_string(),
-            Self::Double(double) => go_float_short(*double),
+            Self::Double(double) => go_float(*double),
             Self::Text(text) => text.to_string(),
             Self::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             Self::Duration(nanos) => format!("{}s", *nanos as f64 / 1e9),

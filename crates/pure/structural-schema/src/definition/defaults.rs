@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     StructuralSchema,
+    cel::run::RulesChecked,
     error_list::ErrorList,
     shown::{json as shown_json, shown},
     validation::field_below,
@@ -142,12 +143,13 @@ impl DefaultCheck {
                 }
             }
         }
-        let found = node.validate_below(field, default, None);
+        let found = node.validate_default(field, default);
         if found.is_empty() {
-            // as a value that stays, and as one that is new
-            let mut found = node.run_rules(field, is_resource, default, Some(default));
+            let run = |old| node.run_rules(field, RulesChecked::Now, is_resource, (default, old));
+            // as a value that is new, and as one that stays
+            let mut found = run(None);
             if found.is_empty() {
-                found = node.run_rules(field, is_resource, default, None);
+                found = run(Some(default));
             }
             self.errors.extend(found);
         }

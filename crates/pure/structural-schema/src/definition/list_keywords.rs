@@ -5,7 +5,12 @@ use std::collections::BTreeSet;
 use rekindle_types::validation::{FieldError, field_error::FieldProblem};
 use serde_json::Value;
 
-use crate::{error_list::ErrorList, schema_node::SchemaNode, shown::shown};
+use crate::{
+    error_list::ErrorList,
+    internal_form::{InternalField, internal_form},
+    schema_node::SchemaNode,
+    shown::shown,
+};
 
 const LIST_TYPE: &str = "x-kubernetes-list-type";
 const LIST_KEYS: &str = "x-kubernetes-list-map-keys";
@@ -107,7 +112,7 @@ impl ListCheck<'_, '_> {
         let Some(items) = SchemaNode::new(items) else {
             self.add(FieldError {
                 field: self.field("items"),
-                problem: FieldProblem::Invalid(shown(items)),
+                problem: FieldProblem::Invalid(internal_form(InternalField::SchemaOrList, items)),
                 detail: "must only have a single schema if x-kubernetes-list-type is map".into(),
             });
             return;

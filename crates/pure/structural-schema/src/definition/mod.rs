@@ -5,6 +5,7 @@
 
 mod defaults;
 mod field_path;
+mod formats;
 mod keywords;
 mod list_keywords;
 mod rule_checks;
@@ -14,13 +15,14 @@ mod walk;
 
 pub(crate) use field_path::resolve as resolve_field_path;
 pub use field_path::{FieldPathError, type_of_field};
+pub use formats::unrecognized_formats;
 use rekindle_types::validation::{FieldError, MISTAKES_MAX, field_error::FieldProblem};
 use serde_json::Value;
 
 use crate::{
     SchemaCompileError, StructuralSchema,
+    internal_form::{InternalField, internal_form},
     schema_node::{SchemaNode, is_zero},
-    shown::json,
 };
 
 /// The schema of one version of a definition, as it was written.
@@ -59,6 +61,14 @@ const ROOT_KEYWORDS: [(&str, &str); 22] = [
     ("x-kubernetes-preserve-unknown-fields", "XPreserveUnknownFields"),
     ("x-kubernetes-validations", "XValidations"),
 ];
+
+/// Whether a schema has a default anywhere.
+pub fn has_default(schema: &Value) -> bool {
+    SchemaNode::new(schema).is_some_and(|root| {
+        root.get("default").is_some()
+            || root.schemas_below().any(|below| has_default(below.value()))
+    })
+}
 
 /// Everything wrong with the schema of a version. An empty list means that
 /// [`StructuralSchema::compile`] takes it.
@@ -123,10 +133,9 @@ fn check_root_with_status(root: SchemaNode<'_>, path: &str) -> Option<FieldError
         return None;
     }
     let names: Vec<&str> = ROOT_KEYWORDS.iter().map(|(_, name)| *name).collect();
-    let shown = root.keywords().map(|(name, value)| (name.to_owned(), value.clone())).collect();
     Some(FieldError {
         field: path.to_owned(),
-        problem: FieldProblem::Invalid(json(&Value::Object(shown))),
+        problem: FieldProblem::Invalid(internal_form(InternalField::Schema, root.value())),
         detail: format!(
             "only [{}] fields are allowed at the root of the schema if the status subresource is \
              enabled",

@@ -31,12 +31,13 @@ impl RuleChecks {
         let Some(rules) = place.rules.filter(|rules| !rules.node.rules.is_empty()) else { return };
         let is_resource = place.is_root || node.is_embedded_resource();
         let Some(declared) = declare(rules.node, is_resource) else {
-            let detail = "rules cannot see a value of this schema: give it, and what it holds, a \
-                          type";
             self.errors.push(FieldError {
                 field: format!("{}.x-kubernetes-validations", place.path),
-                problem: FieldProblem::Invalid(String::new()),
-                detail: detail.to_owned(),
+                problem: FieldProblem::Internal,
+                detail: "internal error: failed to construct type information for \
+                         x-kubernetes-validations rules: unable to convert structural schema to \
+                         CEL declarations"
+                    .to_owned(),
             });
             return;
         };
@@ -58,10 +59,7 @@ impl RuleChecks {
         place: &SchemaPlace<'_>,
     ) {
         let mut found = ErrorList::default();
-        let Some(estimate) = check_rule(rule, &declared.cel_type, path, &mut found) else {
-            self.errors.extend(found.into_vec());
-            return;
-        };
+        let estimate = check_rule(rule, &declared.cel_type, path, &mut found);
         let count = rules.count_max.unwrap_or_else(|| declared.count_max());
         let cost = estimate.rule.saturating_mul(count);
         self.observe(&format!("{path}.rule"), "estimated rule cost", cost);

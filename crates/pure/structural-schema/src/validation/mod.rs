@@ -12,7 +12,10 @@ mod values;
 use rekindle_types::validation::{FieldError, field_error::FieldProblem};
 use serde_json::Value;
 
-use self::{unchanged::OldValue, values::Validator};
+use self::{
+    unchanged::OldValue,
+    values::{Validator, ValueKind},
+};
 pub(crate) use self::{
     unchanged::{OldItems, is_unchanged},
     value_path::{ValuePath, field_below},
@@ -60,13 +63,23 @@ impl StructuralSchema {
     }
 
     /// Checks a value that lies at the field `prefix`: types, limits, formats, required fields.
-    pub(crate) fn validate_below(
+    fn validate_below(&self, prefix: &str, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        self.validate_as(ValueKind::Content, prefix, new, old)
+    }
+
+    /// The same of the default of a field.
+    pub(crate) fn validate_default(&self, prefix: &str, default: &Value) -> Vec<FieldError> {
+        self.validate_as(ValueKind::Default, prefix, default, None)
+    }
+
+    fn validate_as(
         &self,
+        kind: ValueKind,
         prefix: &str,
         new: &Value,
         old: Option<&Value>,
     ) -> Vec<FieldError> {
-        let validator = Validator::new(prefix);
+        let validator = Validator::new(prefix, kind);
         let old = old.map_or(OldValue::Uncorrelated, OldValue::Root);
         let mut outcome = validator.value(self, new, old, &ValuePath::Root);
         if validator.is_exhausted() {
@@ -89,6 +102,7 @@ pub(crate) fn has_blocking_error(errors: &[FieldError]) -> bool {
         FieldProblem::Invalid(_)
         | FieldProblem::Duplicate(_)
         | FieldProblem::NotFound(_)
-        | FieldProblem::Forbidden => false,
+        | FieldProblem::Forbidden
+        | FieldProblem::Internal => false,
     })
 }

@@ -130,7 +130,7 @@ pub(super) fn is_json_integer(float: f64) -> bool {
     if !float.is_finite() || float.abs() > FLOAT_INTEGER_MAX {
         return false;
     }
-    let whole = float.trunc();
+    let whole = float.round();
     let difference = (float - whole).abs();
     difference == 0.0 || whole != 0.0 && difference / (float.abs() + whole.abs()) < EPSILON
 }

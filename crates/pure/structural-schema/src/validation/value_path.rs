@@ -13,6 +13,8 @@ pub(crate) enum ValuePath<'a> {
     Index(&'a ValuePath<'a>, usize),
     /// An entry of the parent, which is a map: some errors show it in brackets.
     Key(&'a ValuePath<'a>, &'a str),
+    /// The same, where errors show it as a field. Upstream begins it with a dot at the root, too.
+    Entry(&'a ValuePath<'a>, &'a str),
 }
 
 impl ValuePath<'_> {
@@ -33,6 +35,11 @@ impl ValuePath<'_> {
                 }
                 out.push_str(name);
             }
+            Self::Entry(parent, name) => {
+                parent.write(out);
+                out.push('.');
+                out.push_str(name);
+            }
             Self::Index(parent, at) => {
                 parent.write(out);
                 write!(out, "[{at}]").expect("a String takes any text");
@@ -51,6 +58,7 @@ pub(crate) fn field_below(prefix: &str, path: &str) -> String {
         ("", "") => "<nil>".to_owned(),
         ("", path) => path.to_owned(),
         (prefix, "") => prefix.to_owned(),
+        (prefix, path) if path.starts_with('.') => format!("{prefix}{path}"),
         (prefix, path) => format!("{prefix}.{path}"),
     }
 }

@@ -19,14 +19,24 @@ use crate::{
 /// How often a value may be held against a schema, for one object. Each alternative counts.
 const CHECKS_MAX: usize = 5_000_000;
 
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ValueKind {
+    /// Of an object.
+    Content,
+    /// The default of a field.
+    Default,
+}
+
 pub(super) struct Validator<'a> {
     pub(super) reporter: Reporter<'a>,
+    kind: ValueKind,
     checks_left: Cell<usize>,
 }
 
 impl<'a> Validator<'a> {
-    pub(super) fn new(prefix: &'a str) -> Self {
-        Self { reporter: Reporter { prefix }, checks_left: Cell::new(CHECKS_MAX) }
+    pub(super) fn new(prefix: &'a str, kind: ValueKind) -> Self {
+        Self { reporter: Reporter { prefix }, kind, checks_left: Cell::new(CHECKS_MAX) }
     }
 
     /// Whether the object would take too long: then it is refused.
@@ -106,6 +116,11 @@ impl<'a> Validator<'a> {
         outcome
     }
 
+    /// Upstream gives integers or texts no type when it looks at defaults.
+    fn is_default_of_any(&self, schema: &StructuralSchema) -> bool {
+        schema.is_int_or_string && self.kind == ValueKind::Default
+    }
+
     fn has_type_check(&self, schema: &StructuralSchema) -> bool {
         let has_format = schema.values.as_ref().is_some_and(|rules| rules.format.is_some());
         schema.value_type.is_some() || schema.is_int_or_string || has_format
@@ -126,7 +141,7 @@ impl<'a> Validator<'a> {
         let names = || expected.iter().map(|known| known.name()).collect::<Vec<_>>().join(",");
         let found = match value {
             Value::Null => {
-                if !expected.is_empty() && !schema.is_nullable {
+                if !expected.is_empty() && !schema.is_nullable && !self.is_default_of_any(schema) {
                     outcome.add(self.reporter.wrong_type(path, &names(), "null"));
                 } else {
                     outcome.checks += 1;
@@ -152,7 +167,7 @@ impl<'a> Validator<'a> {
         let format = schema.values.as_ref().and_then(|rules| rules.format.as_ref());
         let is_whole_number =
             found == SchemaType::Integer && expected.contains(&SchemaType::Number);
-        if expected.contains(&found) || is_whole_number {
+        if expected.contains(&found) || is_whole_number || self.is_default_of_any(schema) {
             outcome.checks += 1;
             return;
         }
@@ -296,10 +311,14 @@ impl<'a> Validator<'a> {
         outcome: &mut ValueOutcome,
     ) {
         let Some(rules) = rules.filter(|rules| !rules.allowed.is_empty()) else { return };
+        // upstream converts the value to the Go type of the allowed one
         let is_same = |allowed: &Value| match (allowed, value) {
             (Value::Null, _) => false,
             (Value::Number(allowed), Value::Number(value)) => {
-                GoNumber::from_json(allowed).as_f64() == GoNumber::from_json(value).as_f64()
+                match (GoNumber::from_json(allowed), GoNumber::from_json(value)) {
+                    (GoNumber::Int(allowed), value) => allowed == value.as_i64(),
+                    (GoNumber::Float(allowed), value) => allowed == value.as_f64(),
+                }
             }
             _ => allowed == value,
         };
@@ -346,7 +365,7 @@ impl<'a> Validator<'a> {
                     if outcome.errors.is_full() || self.is_exhausted() {
                         return;
                     }
-                    let place = ValuePath::Field(path, name);
+                    let place = ValuePath::Entry(path, name);
                     outcome.merge(self.value(of_field, field, old.field(name), &place));
                 }
             }
@@ -413,8 +432,11 @@ mod tests {
         let schema = json!({"type": "array", "items": items});
         let schema = StructuralSchema::compile(&schema).unwrap();
         let is_exhausted = |checks: usize| {
-            let validator =
-                Validator { reporter: Reporter { prefix: "" }, checks_left: Cell::new(checks) };
+            let validator = Validator {
+                reporter: Reporter { prefix: "" },
+                kind: ValueKind::Content,
+                checks_left: Cell::new(checks),
+            };
             let value = json!([1, 2, 3]);
             validator.value(&schema, &value, OldValue::Uncorrelated, &ValuePath::Root);
             validator.is_exhausted()

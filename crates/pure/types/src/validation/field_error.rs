@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::quoted::quoted;
+
 /// What is wrong with a field.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FieldError {
@@ -40,6 +42,8 @@ pub enum FieldProblem {
     },
     /// The value has the wrong type. Carries it as shown to the user.
     TypeInvalid(String),
+    /// The server could not look at the value. The detail says why.
+    Internal,
 }
 
 impl FieldError {
@@ -51,7 +55,7 @@ impl FieldError {
     ) -> Self {
         Self {
             field: field.into(),
-            problem: FieldProblem::Invalid(format!("{value:?}")),
+            problem: FieldProblem::Invalid(quoted(value)),
             detail: detail.into(),
         }
     }
@@ -76,7 +80,7 @@ impl FieldError {
     pub fn duplicate(field: impl Into<String>, value: impl fmt::Debug) -> Self {
         Self {
             field: field.into(),
-            problem: FieldProblem::Duplicate(format!("{value:?}")),
+            problem: FieldProblem::Duplicate(quoted(value)),
             detail: String::new(),
         }
     }
@@ -85,7 +89,7 @@ impl FieldError {
     pub fn not_found(field: impl Into<String>, value: impl fmt::Debug) -> Self {
         Self {
             field: field.into(),
-            problem: FieldProblem::NotFound(format!("{value:?}")),
+            problem: FieldProblem::NotFound(quoted(value)),
             detail: String::new(),
         }
     }
@@ -96,11 +100,11 @@ impl FieldError {
         value: impl fmt::Debug,
         supported: &[&str],
     ) -> Self {
-        let quoted: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
+        let names: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
         Self {
             field: field.into(),
-            problem: FieldProblem::NotSupported(format!("{value:?}")),
-            detail: format!("supported values: {}", quoted.join(", ")),
+            problem: FieldProblem::NotSupported(quoted(value)),
+            detail: format!("supported values: {}", names.join(", ")),
         }
     }
 
@@ -114,7 +118,7 @@ impl FieldError {
         Self {
             field: field.into(),
             problem: FieldProblem::TooLong(max_bytes),
-            detail: format!("may not be more than {max_bytes} bytes"),
+            detail: format!("may not be more than {}", counted(max_bytes, "byte")),
         }
     }
 
@@ -123,7 +127,7 @@ impl FieldError {
         Self {
             field: field.into(),
             problem: FieldProblem::TooLong(max_characters),
-            detail: format!("may not be more than {max_characters} characters"),
+            detail: format!("may not be more than {}", counted(max_characters, "character")),
         }
     }
 
@@ -132,7 +136,7 @@ impl FieldError {
         Self {
             field: field.into(),
             problem: FieldProblem::TooMany { found: None, max: max_items },
-            detail: format!("must have at most {max_items} items"),
+            detail: format!("must have at most {}", counted(max_items, "item")),
         }
     }
 
@@ -156,6 +160,7 @@ impl FieldError {
             FieldProblem::TooLong(_) => "FieldValueTooLong",
             FieldProblem::TooMany { .. } => "FieldValueTooMany",
             FieldProblem::TypeInvalid(_) => "FieldValueTypeInvalid",
+            FieldProblem::Internal => "InternalError",
         }
     }
 
@@ -174,9 +179,16 @@ impl FieldError {
             FieldProblem::TooMany { found: None, .. } => "Too many".to_owned(),
             FieldProblem::TooMany { found: Some(found), .. } => format!("Too many: {found}"),
             FieldProblem::TypeInvalid(value) => format!("Invalid value: {value}"),
+            FieldProblem::Internal => "Internal error".to_owned(),
         };
         if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }
     }
+}
+
+/// A number of things: `1 item`, `2 items`.
+fn counted(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
 }
 
 impl fmt::Display for FieldError {

@@ -7,10 +7,12 @@ pub mod labels;
 pub mod names;
 pub mod numbers;
 pub mod path;
+mod quoted;
 pub mod selector;
 
 pub use field_error::FieldError;
 pub use path::Path;
+pub use quoted::{is_printable, quoted};
 
 /// After so many mistakes the rest of a long list is not looked at. Each takes more memory than the
 /// entry that it is about.

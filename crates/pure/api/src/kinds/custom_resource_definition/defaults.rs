@@ -19,12 +19,14 @@ pub(super) fn fill(definition: &mut CustomResourceDefinition) {
     names.short_names.take_if(|names| names.is_empty());
     names.categories.take_if(|names| names.is_empty());
     spec.preserve_unknown_fields.take_if(|keeps| !*keeps);
-    let conversion = spec
-        .conversion
-        .get_or_insert_with(|| CustomResourceConversion { strategy: String::new(), webhook: None });
-    if conversion.strategy.is_empty() {
-        conversion.strategy = "None".to_owned();
-    }
+    let conversion = spec.conversion.get_or_insert_with(|| CustomResourceConversion {
+        strategy: "None".to_owned(),
+        webhook: None,
+    });
+    // upstream keeps its parts apart, and makes it anew of those that are there
+    conversion.webhook.take_if(|webhook| {
+        webhook.client_config.is_none() && webhook.conversion_review_versions.is_empty()
+    });
     let client = conversion.webhook.as_mut().and_then(|webhook| webhook.client_config.as_mut());
     if let Some(service) = client.and_then(|client| client.service.as_mut()) {
         service.port.get_or_insert(443);
@@ -75,6 +77,11 @@ fn drop_empty(schema: &mut JSONSchemaProps) {
     schema.enum_.take_if(|values| values.is_empty());
     schema.x_kubernetes_list_map_keys.take_if(|keys| keys.is_empty());
     schema.x_kubernetes_validations.take_if(|rules| rules.is_empty());
+    for rule in schema.x_kubernetes_validations.iter_mut().flatten() {
+        for field in [&mut rule.message, &mut rule.message_expression, &mut rule.field_path] {
+            field.take_if(|text| text.is_empty());
+        }
+    }
     for list in [&mut schema.all_of, &mut schema.any_of, &mut schema.one_of] {
         list.take_if(|schemas| schemas.is_empty());
         list.iter_mut().flatten().for_each(drop_empty);

@@ -60,6 +60,17 @@ impl ApiKind for CustomResourceDefinition {
         validate::new_definition(self)
     }
 
+    fn validate_created(&self) -> Vec<FieldError> {
+        let mut errors = validate::name_errors(self);
+        errors.extend(self.validate());
+        errors.extend(self.validate_new());
+        errors
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        validate::unrecognized_formats(self)
+    }
+
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
         validate::update(self, old)
     }

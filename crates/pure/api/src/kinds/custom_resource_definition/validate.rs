@@ -4,18 +4,19 @@
 //! Upstream keeps what all versions have in common apart from them, and names it so in its errors:
 //! `spec.validation`, `spec.additionalPrinterColumns`, `spec.selectableFields`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceDefinitionNames,
-    CustomResourceDefinitionVersion, SelectableField,
+    CustomResourceDefinitionSpec, CustomResourceDefinitionVersion, SelectableField,
 };
 use rekindle_structural_schema::{
-    DefinitionSchema, FieldPathError, check_definition_schema, type_of_field,
+    DefinitionSchema, check_definition_schema, has_default, type_of_field,
 };
 use rekindle_types::ObjectJson;
 use rekindle_types::definition::is_established;
-use serde_json::Value;
+use rekindle_types::validation::{is_printable, quoted};
+use serde_json::{Value, json};
 
 use crate::custom::read_json_path;
 use crate::registry::field_error::{FieldError, FieldProblem};
@@ -23,6 +24,7 @@ use crate::validation::object_meta::immutable;
 use crate::validation::{Path, items, names, text};
 
 mod conversion;
+mod internal_form;
 
 /// The annotation that says who has approved a group of the Kubernetes community.
 const APPROVED: &str = "api-approved.kubernetes.io";
@@ -38,14 +40,7 @@ pub(super) fn definition(definition: &CustomResourceDefinition) -> Vec<FieldErro
     let field = Path::new("spec");
     let mut errors = Vec::from_iter(group_error(&spec.group, &field.child("group")));
     errors.extend(scope_error(&spec.scope, &field.child("scope")));
-    if spec.preserve_unknown_fields == Some(true) {
-        errors.push(FieldError::invalid(
-            field.child("preserveUnknownFields"),
-            true,
-            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in \
-             spec.versions[*].schema instead",
-        ));
-    }
+    errors.extend(defaults_error(spec, &tree, &field));
     let in_common = InCommon::of(&spec.versions);
     errors.extend(versions_errors(&spec.versions, in_common, &tree, &field));
     errors.extend(names_errors(&spec.names, &field.child("names")));
@@ -55,28 +50,88 @@ pub(super) fn definition(definition: &CustomResourceDefinition) -> Vec<FieldErro
         errors.extend(content_errors(first, &tree["spec"]["versions"][0], &VersionPaths::common()));
     }
     errors.extend(conversion::errors(spec, &field.child("conversion")));
-    if items(definition.status.as_ref().and_then(|s| s.stored_versions.as_ref())).is_empty() {
-        errors.push(shown_invalid(
-            Path::new("status").child("storedVersions"),
-            "null",
-            "must have at least one stored version",
+    if spec.preserve_unknown_fields == Some(true) {
+        errors.push(FieldError::invalid(
+            field.child("preserveUnknownFields"),
+            true,
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in \
+             spec.versions[*].schema instead",
         ));
     }
+    errors.extend(stored_versions_errors(definition));
     errors
+}
+
+/// Defaults need that unknown fields are dropped.
+fn defaults_error(
+    spec: &CustomResourceDefinitionSpec,
+    tree: &Value,
+    field: &Path,
+) -> Option<FieldError> {
+    let versions = tree["spec"]["versions"].as_array().into_iter().flatten();
+    let mut schemas = versions.filter_map(|version| version.pointer("/schema/openAPIV3Schema"));
+    let is_refused = spec.preserve_unknown_fields == Some(true) && schemas.any(has_default);
+    let must = "must be false in order to use defaults in the schema";
+    is_refused.then(|| FieldError::invalid(field.child("preserveUnknownFields"), true, must))
+}
+
+/// The versions that objects may be stored in are versions of the definition, and the storage
+/// version is among them.
+fn stored_versions_errors(definition: &CustomResourceDefinition) -> Vec<FieldError> {
+    let field = Path::new("status").child("storedVersions");
+    let status = definition.status.as_ref();
+    let stored: &[String] = items(status.and_then(|status| status.stored_versions.as_ref()));
+    if stored.is_empty() {
+        let is_said = status.is_some_and(|status| status.stored_versions.is_some());
+        let shown = if is_said { "[]" } else { "null" };
+        return vec![shown_invalid(field, shown, "must have at least one stored version")];
+    }
+    let mut errors = Vec::new();
+    let mut left: BTreeMap<&str, usize> =
+        stored.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
+    for version in &definition.spec.versions {
+        if left.remove(version.name.as_str()).is_none() && version.storage {
+            let must = format!("must have the storage version {}", version.name);
+            errors.push(shown_invalid(field.clone(), &json!(stored).to_string(), &must));
+        }
+    }
+    let mut unknown = Vec::from_iter(left);
+    unknown.sort_unstable_by_key(|(_, at)| *at);
+    errors.extend(unknown.into_iter().map(|(name, at)| {
+        FieldError::invalid(field.index(at), name, "must appear in spec.versions")
+    }));
+    errors
+}
+
+/// What is wrong with the name of a new definition, beside what is wrong with any name.
+pub(super) fn name_errors(definition: &CustomResourceDefinition) -> Vec<FieldError> {
+    let names = &definition.spec.names;
+    let wanted = format!("{}.{}", names.plural, definition.spec.group);
+    let meta = &definition.metadata;
+    let given = [("generateName", &meta.generate_name), ("name", &meta.name)];
+    let given = given.map(|(field, name)| (field, text(name.as_ref())));
+    let wrong = given.into_iter().filter(|(_, name)| !name.is_empty() && *name != wanted);
+    let errors = wrong.map(|(field, name)| {
+        let must = "must be spec.names.plural+\".\"+spec.group";
+        FieldError::invalid(Path::new("metadata").child(field), name, must)
+    });
+    errors.collect()
 }
 
 /// What a new definition may not have, beside that.
 pub(super) fn new_definition(definition: &CustomResourceDefinition) -> Vec<FieldError> {
-    let spec = &definition.spec;
-    let name = text(definition.metadata.name.as_ref());
-    let mut errors = Vec::new();
-    let is_named = name == format!("{}.{}", spec.names.plural, spec.group);
-    if !is_named && names::dns_subdomain(name).is_empty() {
-        let must = "must be spec.names.plural+\".\"+spec.group";
-        errors.push(FieldError::invalid("metadata.name", name, must));
-    }
-    errors.extend(approval_error(definition));
-    errors
+    approval_error(definition).into_iter().collect()
+}
+
+/// Warnings of formats that upstream does not know, each once.
+pub(super) fn unrecognized_formats(definition: &CustomResourceDefinition) -> Vec<String> {
+    let tree = definition.to_value();
+    let versions = tree["spec"]["versions"].as_array().into_iter().flatten();
+    let schemas = versions.filter_map(|version| version.pointer("/schema/openAPIV3Schema"));
+    let mut known = BTreeSet::new();
+    let formats = schemas.flat_map(rekindle_structural_schema::unrecognized_formats);
+    let formats = formats.filter(|format| known.insert(*format));
+    formats.map(|format| format!("unrecognized format {}", quoted(format))).collect()
 }
 
 /// What may not change.
@@ -190,14 +245,14 @@ fn versions_errors(
             let field = field.index(index).child("name");
             errors.push(FieldError::invalid(field, &version.name, wrong.join(",")));
         }
+        errors.extend(deprecation_error(version, &field.index(index)));
         if in_common == InCommon::No {
             let tree = &tree["spec"]["versions"][index];
             errors.extend(content_errors(version, tree, &VersionPaths::of_version(index)));
         }
         known.insert(&version.name);
-        errors.extend(deprecation_error(version, &field.index(index)));
     }
-    let shown = || tree["spec"]["versions"].to_string();
+    let shown = || internal_form::versions(&tree["spec"]["versions"], in_common);
     if known.len() < versions.len() {
         errors.push(shown_invalid(field.clone(), &shown(), "must contain unique version names"));
     }
@@ -224,10 +279,16 @@ fn deprecation_error(
         _ if version.deprecated != Some(true) => "can only be set for deprecated versions",
         text if text.is_empty() => "must not be an empty string",
         text if text.len() > 256 => "must be <= 256 characters long",
-        text if text.chars().any(char::is_control) => "must only contain printable characters",
-        _ => return None,
+        text => {
+            let (at, _) = text.char_indices().find(|(_, letter)| !is_printable(*letter))?;
+            let must = format!(
+                "must only contain printable UTF-8 characters; non-printable character found at \
+                 index {at}"
+            );
+            return Some(shown_invalid(field, &internal_form::json(warning), &must));
+        }
     };
-    Some(FieldError::invalid(field, warning, must))
+    Some(shown_invalid(field, &internal_form::json(warning), must))
 }
 
 fn names_errors(names: &CustomResourceDefinitionNames, field: &Path) -> Vec<FieldError> {
@@ -295,34 +356,28 @@ fn scale_errors(tree: &Value, field: &Path) -> Vec<FieldError> {
     let Some(scale) = tree.pointer("/subresources/scale") else { return Vec::new() };
     let field = field.child("scale");
     let mut errors = Vec::new();
-    for (name, root, is_required) in [
-        ("specReplicasPath", ".spec.", true),
-        ("statusReplicasPath", ".status.", true),
-        ("labelSelectorPath", "", false),
+    for (name, roots, must) in [
+        ("specReplicasPath", &[".spec."][..], "should be a json path under .spec"),
+        ("statusReplicasPath", &[".status."], "should be a json path under .status"),
+        (
+            "labelSelectorPath",
+            &[".spec.", ".status."],
+            "should be a json path under either .spec or .status",
+        ),
     ] {
         let path = scale[name].as_str().unwrap_or_default();
         let field = field.child(name);
-        let may_begin = if root.is_empty() { &[".spec.", ".status."][..] } else { &[root][..] };
         if path.is_empty() {
+            let is_required = name != "labelSelectorPath";
             errors.extend(is_required.then(|| FieldError::required(field, "")));
-        } else if let Err(why) = simple_path(path) {
-            errors.push(FieldError::invalid(field, path, why));
-        } else if !may_begin.iter().any(|root| path.starts_with(root)) {
-            let must = format!("should be a json path under {}", may_begin.join(" or "));
+        } else if !path.starts_with('.') {
+            let must = "must be a simple json path starting with .";
+            errors.push(FieldError::invalid(field, path, must));
+        } else if !roots.iter().any(|root| path.starts_with(root)) {
             errors.push(FieldError::invalid(field, path, must));
         }
     }
     errors
-}
-
-/// A path of names: what a Scale and a selectable field may name.
-fn simple_path(path: &str) -> Result<(), &'static str> {
-    match path {
-        path if !path.starts_with('.') => Err("must be a simple json path starting with ."),
-        path if path.contains('[') => Err("must be a simple json path without array notation"),
-        path if read_json_path(path).is_err() => Err("must be a simple json path"),
-        _ => Ok(()),
-    }
 }
 
 fn column_errors(column: &CustomResourceColumnDefinition, field: &Path) -> Vec<FieldError> {
@@ -368,33 +423,42 @@ fn selectable_errors(
         let (path, field) = (&selectable.json_path, field.index(index).child("jsonPath"));
         if path.is_empty() {
             errors.push(FieldError::required(field, ""));
-        } else if let Err(why) = selectable_path(path, schema) {
-            errors.push(FieldError::invalid(field, path, why));
-        } else if let Err(why) = read_json_path(path) {
-            errors.push(FieldError::invalid(field, path, format!("is an invalid path: {why}")));
-        } else if !known.insert(path) {
+            continue;
+        }
+        let found = type_of_field(schema, path).map_err(|why| why.to_string());
+        let type_name = match found.and_then(|name| read_json_path(path).map(|_| name)) {
+            Ok(type_name) => type_name,
+            Err(why) => {
+                errors.push(FieldError::invalid(field, path, format!("is an invalid path: {why}")));
+                continue;
+            }
+        };
+        let mistakes = selectable_mistakes(path, type_name);
+        let is_right = mistakes.is_empty();
+        errors.extend(mistakes.into_iter().map(|why| FieldError::invalid(&field, path, why)));
+        if is_right && !known.insert(path) {
             errors.push(FieldError::duplicate(field, path));
         }
     }
-    if fields.len() > SELECTABLE_FIELDS_MAX {
-        errors.push(FieldError::too_many_of(field, fields.len(), SELECTABLE_FIELDS_MAX));
+    if known.len() > SELECTABLE_FIELDS_MAX {
+        errors.push(FieldError::too_many_of(field, known.len(), SELECTABLE_FIELDS_MAX));
     }
     errors
 }
 
-/// Checks that a path leads to one text, number or truth value of the schema, outside of metadata.
-fn selectable_path(path: &str, schema: &Value) -> Result<(), String> {
+/// A path leads to one text, number or truth value of the schema, outside of metadata.
+fn selectable_mistakes(path: &str, type_name: &str) -> Vec<&'static str> {
     let is_in_metadata = path == ".metadata" || path.starts_with(".metadata.");
-    let found = match type_of_field(schema, path) {
-        Ok(_) if is_in_metadata => Err(FieldPathError::UnknownField),
-        found => found,
-    };
-    match found.map_err(|why| format!("is an invalid path: {why}"))? {
-        "string" | "boolean" | "integer" => Ok(()),
-        _ => Err("must point to a field of type string, boolean or integer. Enum string fields \
-                  and strings with formats are allowed."
-            .to_owned()),
-    }
+    let is_of_type = matches!(type_name, "string" | "boolean" | "integer");
+    let mistakes = [
+        (is_in_metadata, "must not point to fields in metadata"),
+        (
+            !is_of_type,
+            "must point to a field of type string, boolean or integer. Enum string fields and \
+             strings with formats are allowed.",
+        ),
+    ];
+    mistakes.into_iter().filter(|(is_made, _)| *is_made).map(|(_, why)| why).collect()
 }
 
 /// Groups of the Kubernetes community need a word of who approved them.

@@ -48,10 +48,22 @@ pub(super) fn call<'a>(
     }))
 }
 
+/// Whether a function makes a number or a truth value of a text; nothing if it makes neither.
+pub(in crate::cel) fn converts_text(name: &str, text: &str) -> Option<bool> {
+    let value = CelValue::text(text);
+    Some(match name {
+        "int" => to_int(&value).is_ok(),
+        "uint" => to_uint(&value).is_ok(),
+        "double" => to_double(&value).is_ok(),
+        "bool" => to_bool(&value).is_ok(),
+        _ => return None,
+    })
+}
+
 fn failed<'a>(from: &CelValue<'_>, to: &str) -> EvalResult<'a> {
     match from {
-        CelValue::Text(text) => {
-            Err(EvalError::new(format!("type conversion error from '{}' to '{to}'", &**text)))
+        CelValue::Text(_) => {
+            Err(EvalError::new(format!("type conversion error from 'string' to '{to}'")))
         }
         CelValue::Int(_) | CelValue::Uint(_) | CelValue::Double(_) if to == "uint" => {
             Err(EvalError::new("unsigned integer overflow"))

@@ -9,6 +9,8 @@ mod optionals;
 mod texts;
 mod time;
 
+pub(super) use convert::converts_text;
+
 use super::{
     authorizer, cost,
     eval::{EvalError, EvalResult, Evaluation},

@@ -1,12 +1,13 @@
 //! How a definition says that objects get from one version to another.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinitionSpec, WebhookConversion,
 };
 
 use crate::registry::field_error::{FieldError, FieldProblem};
-use crate::validation::Path;
-use crate::validation::webhook_client;
+use crate::validation::{Path, names, webhook_client};
 
 /// The versions of ConversionReview that upstream speaks.
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
@@ -15,6 +16,10 @@ pub(super) fn errors(spec: &CustomResourceDefinitionSpec, field: &Path) -> Vec<F
     let Some(conversion) = &spec.conversion else { return Vec::new() };
     let strategy = field.child("strategy");
     let mut errors = Vec::new();
+    if spec.preserve_unknown_fields == Some(true) && conversion.strategy != "None" {
+        let must = "must be None if spec.preserveUnknownFields is true";
+        errors.push(FieldError::invalid(&strategy, &conversion.strategy, must));
+    }
     match conversion.strategy.as_str() {
         "None" => errors.extend(unused(conversion.webhook.as_ref(), field)),
         "Webhook" => errors.extend(webhook_errors(conversion.webhook.as_ref(), field)),
@@ -50,7 +55,18 @@ fn webhook_errors(webhook: Option<&WebhookConversion>, field: &Path) -> Vec<Fiel
     let versions = webhook.map_or(&[][..], |webhook| &webhook.conversion_review_versions);
     if versions.is_empty() {
         errors.push(FieldError::required(field, ""));
-    } else if !versions.iter().any(|version| REVIEW_VERSIONS.contains(&version.as_str())) {
+        return errors;
+    }
+    let mut known = BTreeSet::new();
+    for (at, version) in versions.iter().enumerate() {
+        let wrong = names::dns_1035_label(version);
+        if !known.insert(version) {
+            errors.push(FieldError::invalid(field.index(at), version, "duplicate version"));
+        } else if !wrong.is_empty() {
+            errors.push(FieldError::invalid(field.index(at), version, wrong.join(",")));
+        }
+    }
+    if !versions.iter().any(|version| REVIEW_VERSIONS.contains(&version.as_str())) {
         errors.push(FieldError {
             field: field.into(),
             problem: FieldProblem::Invalid(serde_json::json!(versions).to_string()),
