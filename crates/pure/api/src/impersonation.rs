@@ -63,7 +63,10 @@ impl Impersonation {
     /// Who the request acts as. A service account without groups gets those that it has.
     pub fn identity(&self) -> ClientIdentity {
         if self.user == ClientIdentity::Anonymous.name() {
-            return ClientIdentity::Anonymous;
+            // a user like any other, whose rights are those of its groups
+            let mut user = UserInfo::anonymous();
+            user.groups.extend(self.groups.iter().cloned());
+            return ClientIdentity::User(user);
         }
         let groups = match service_account::split(&self.user) {
             Some((namespace, _)) if self.groups.is_empty() => {

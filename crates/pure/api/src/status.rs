@@ -216,9 +216,9 @@ impl ApiError {
     }
 
     /// 403 with the reason of an invalid object: a policy cannot change it. `message` is complete.
-    pub fn denied_in_words(entry: &KindEntry, name: &str, message: String) -> Self {
+    pub fn denied_in_words(entry: &KindEntry, name: &str, reason: &str, message: String) -> Self {
         let cause = FieldCause { message: message.clone(), ..FieldCause::default() };
-        Self::new(StatusCode::FORBIDDEN, "Invalid", message).about(entry, name).with_cause(cause)
+        Self::new(StatusCode::FORBIDDEN, reason, message).about(entry, name).with_cause(cause)
     }
 
     /// Another server refuses the request, with this code, reason and details. `message` is

@@ -105,17 +105,27 @@ impl RoleWriter<'_> {
     }
 
     fn may_bind(&self, role: &RoleRef) -> Result<(), ApiError> {
-        let resource = if role.kind == "Role" { "roles" } else { "clusterroles" };
+        let namespace = self.call.path.namespace.as_str();
+        let resource = match role.kind.as_str() {
+            "Role" if namespace.is_empty() => {
+                return Err(ApiError::bad_request("Namespace parameter required."));
+            }
+            "Role" => "roles",
+            "ClusterRole" => "clusterroles",
+            other => {
+                let why = format!("unsupported role reference kind: {other:?}");
+                return Err(ApiError::failure(why));
+            }
+        };
         if self.may(resource, &role.name, "bind")? {
             return Ok(());
         }
-        let namespace = self.call.path.namespace.as_str();
         let rules = self.call.api.with_policies(|policies| {
             policies.rules_of(role, namespace).map(<[PolicyRule]>::to_vec)
         })?;
         // Of a role that does not exist nobody knows what it will hold, as upstream.
         let Some(rules) = rules else {
-            return Err(ApiError::absent(GROUP, resource, &role.name));
+            return Err(ApiError::absent(GROUP, &self.call.path.resource, &role.name));
         };
         self.confirm(&rules)
     }

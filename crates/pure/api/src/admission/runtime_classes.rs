@@ -5,8 +5,10 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Pod, PodSpec, Toleration};
 use k8s_openapi::api::node::v1::RuntimeClass;
+
+use rekindle_types::taints;
 
 use super::ObjectWrite;
 use crate::call::ApiCall;
@@ -72,13 +74,47 @@ fn take_scheduling(spec: &mut PodSpec, class: &RuntimeClass) -> Result<(), Strin
             }
         }
     }
-    for toleration in scheduling.tolerations.iter().flatten() {
-        let own = spec.tolerations.get_or_insert_default();
-        if !own.contains(toleration) {
-            own.push(toleration.clone());
+    let mut all = spec.tolerations.take().unwrap_or_default();
+    all.extend(scheduling.tolerations.iter().flatten().cloned());
+    spec.tolerations = Some(widest(all)).filter(|tolerations| !tolerations.is_empty());
+    Ok(())
+}
+
+/// Tolerations without those that another one covers.
+fn widest(all: Vec<Toleration>) -> Vec<Toleration> {
+    let mut kept: Vec<Toleration> = Vec::new();
+    for (index, toleration) in all.iter().enumerate() {
+        let is_covered_before = kept.iter().any(|other| covers(other, toleration));
+        let later = &all[index + 1..];
+        let is_covered_later =
+            later.iter().any(|other| other != toleration && covers(other, toleration));
+        if !is_covered_before && !is_covered_later {
+            kept.push(toleration.clone());
         }
     }
-    Ok(())
+    kept
+}
+
+/// Whether one toleration tolerates all that the other one does.
+fn covers(wide: &Toleration, narrow: &Toleration) -> bool {
+    if wide == narrow {
+        return true;
+    }
+    let exists = text(wide.operator.as_ref()) == "Exists";
+    let is_of_key = wide.key == narrow.key || (text(wide.key.as_ref()).is_empty() && exists);
+    let effect = text(narrow.effect.as_ref());
+    let is_of_effect = ["", effect].contains(&text(wide.effect.as_ref()));
+    let lasts = effect != taints::NO_EXECUTE
+        || wide
+            .toleration_seconds
+            .is_none_or(|most| narrow.toleration_seconds.is_some_and(|seconds| seconds <= most));
+    let is_equal = text(narrow.operator.as_ref()) == "Equal" && narrow.value == wide.value;
+    let is_of_value = match text(wide.operator.as_ref()) {
+        "Exists" => true,
+        "Equal" | "" => is_equal,
+        _ => false,
+    };
+    is_of_key && is_of_effect && lasts && is_of_value
 }
 
 /// Refuses a new pod with an overhead that no class says, and one that names its node where the

@@ -220,15 +220,6 @@ pub(super) const RULES: [AdmissionRule; 50] = [
         ),
     },
     AdmissionRule {
-        name: "RuntimeClass",
-        why: "there is one runtime: a pod that asks for another does not get it in silence",
-        hook: RuleHook::Write(
-            AdmissionStage::Valid,
-            RuleScope::New,
-            WriteAction::Check(runtime_classes::check_create),
-        ),
-    },
-    AdmissionRule {
         name: "MutatingAdmissionPolicy, MutatingAdmissionWebhook",
         why: "what an administrator wants comes after all that the server fills in by itself",
         hook: RuleHook::Write(
@@ -292,6 +283,15 @@ pub(super) const RULES: [AdmissionRule; 50] = [
         ),
     },
     AdmissionRule {
+        name: "RBAC escalation",
+        why: "a user grants no more rights than they hold; before validation, as upstream",
+        hook: RuleHook::Write(
+            AdmissionStage::Named,
+            RuleScope::All,
+            WriteAction::Check(escalation::check),
+        ),
+    },
+    AdmissionRule {
         name: "CertificateApproval",
         why: "an approval lets its owner become another user, so it is a right over each signer",
         hook: RuleHook::Write(
@@ -328,15 +328,6 @@ pub(super) const RULES: [AdmissionRule; 50] = [
         ),
     },
     AdmissionRule {
-        name: "RBAC escalation",
-        why: "a user grants no more rights than they hold; it reads valid rules only",
-        hook: RuleHook::Write(
-            AdmissionStage::Valid,
-            RuleScope::All,
-            WriteAction::Check(escalation::check),
-        ),
-    },
-    AdmissionRule {
         name: "LimitRanger",
         why: "what a pod or a claim asks for lies within the bounds of its namespace",
         hook: RuleHook::Write(
@@ -352,6 +343,15 @@ pub(super) const RULES: [AdmissionRule; 50] = [
             AdmissionStage::Final,
             RuleScope::All,
             WriteAction::Warn(pod_security::check),
+        ),
+    },
+    AdmissionRule {
+        name: "RuntimeClass",
+        why: "there is one runtime: a pod that asks for another does not get it in silence",
+        hook: RuleHook::Write(
+            AdmissionStage::Final,
+            RuleScope::New,
+            WriteAction::Check(runtime_classes::check_create),
         ),
     },
     AdmissionRule {

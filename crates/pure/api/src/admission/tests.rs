@@ -41,7 +41,6 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Valid Changed checks: PersistentVolumeClaimResize
         Defaulted New fills: LimitRanger
         Defaulted New fills: RuntimeClass
-        Valid New checks: RuntimeClass
         Defaulted All changes: MutatingAdmissionPolicy, MutatingAdmissionWebhook
         Warned All warns: deadlocked budgets
         Warned All warns: misplaced ladders
@@ -49,13 +48,14 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Named All fills: namespace labels
         Named All fills: CA bundle
         Named All fills: extension-apiserver-authentication
+        Named All checks: RBAC escalation
         Valid Changed checks: CertificateApproval
         Valid Changed checks: CertificateSigning
         Final New checks: CertificateSubjectRestriction
         Valid New checks: proof of possession
-        Valid All checks: RBAC escalation
         Valid All checks: LimitRanger
         Final All warns: PodSecurity
+        Final New checks: RuntimeClass
         Valid All checks: APIService
         Valid All checks: policy parameters
         Final All warns: ValidatingAdmissionPolicy

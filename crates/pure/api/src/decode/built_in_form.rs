@@ -12,7 +12,6 @@ use base64::engine::general_purpose::STANDARD;
 use rekindle_types::Quantity;
 use serde_json::{Map, Value, json};
 
-use super::type_error::json_type;
 use crate::protobuf::{FieldOccurrence, MessageField, by_name, message_of};
 use crate::registry::KindEntry;
 
@@ -150,7 +149,8 @@ fn settled_value(type_: &str, value: &Value) -> Result<Option<Value>, String> {
             Err(error) => Err(error.to_string()),
         },
         ("Quantity", Value::Bool(_) | Value::Array(_) | Value::Object(_)) => {
-            Err(format!("json: cannot unmarshal {} into a quantity", json_type(value)))
+            // upstream reads the text of the value
+            "{}".parse::<Quantity>().map(|_| None).map_err(|error| error.to_string())
         }
         // lines in base64 are no mistake in Go
         ("bytes", Value::String(text)) if text.contains(['\n', '\r']) => {

@@ -4,7 +4,7 @@ use rekindle_types::ObjectJson;
 use serde_json::{Map, Value};
 
 use super::{FieldValidation, StrictErrors, body_format, read, type_error};
-use crate::call::ApiCall;
+use crate::request::ApiRequest;
 use crate::status::ApiError;
 
 /// The kind that a path takes.
@@ -29,17 +29,18 @@ pub(crate) struct UnstoredBody<T> {
 /// # Errors
 /// 400, in upstream's words.
 pub(crate) fn unstored<T: ObjectJson>(
-    call: &ApiCall<'_>,
+    request: &ApiRequest,
+    field_validation: FieldValidation,
     wanted: UnstoredKind,
 ) -> Result<UnstoredBody<T>, ApiError> {
-    let format = body_format(&call.request.content_type)?;
-    let mut body = read(format, &call.request.body)?;
+    let format = body_format(&request.content_type)?;
+    let mut body = read(format, &request.body)?;
     wanted.check(&mut body.value)?;
     let (object, unknown) = T::from_value_strictly(&body.value)
         .map_err(|error| wanted.unreadable(wanted.kind, &type_error::text(&error)))?;
     let strict_errors = StrictErrors { unknown, duplicate: body.duplicate_fields }
-        .texts_of_document(format, &call.request.body);
-    match call.options.field_validation {
+        .texts_of_document(format, &request.body);
+    match field_validation {
         FieldValidation::Strict if !strict_errors.is_empty() => {
             let why = format!("strict decoding error: {}", strict_errors.join(", "));
             Err(wanted.unreadable(wanted.kind, &why))

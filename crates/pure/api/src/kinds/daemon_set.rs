@@ -116,7 +116,7 @@ impl ApiKind for DaemonSet {
     }
 
     fn warnings(&self) -> Vec<String> {
-        template::warnings(&self.spec.template)
+        template::warnings(&self.spec.template, &template::field())
     }
 
     fn row(&self, now: Tick) -> Vec<TableCell> {

@@ -23,6 +23,13 @@ pub(crate) fn number(slot: &mut Option<i32>, default: i32) {
     }
 }
 
+/// Makes a zero absent.
+pub(crate) fn drop_zero(slot: &mut Option<i32>) {
+    if *slot == Some(0) {
+        *slot = None;
+    }
+}
+
 /// Makes an empty text absent.
 pub(crate) fn drop_empty_text(slot: &mut Option<String>) {
     if slot.as_deref().is_some_and(str::is_empty) {

@@ -92,7 +92,7 @@ impl ApiKind for Deployment {
     }
 
     fn warnings(&self) -> Vec<String> {
-        template::warnings(&self.spec.template)
+        template::warnings(&self.spec.template, &template::field())
     }
 
     fn row(&self, now: Tick) -> Vec<TableCell> {

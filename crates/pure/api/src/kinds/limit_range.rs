@@ -1,7 +1,7 @@
 //! LimitRange (core/v1): the amounts that pods, containers and claims of a namespace may ask for,
 //! and what they get where they do not say. `admission/limit_ranger` applies it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{LimitRange, LimitRangeItem};
 use rekindle_types::{Quantity, Tick};
@@ -110,16 +110,16 @@ fn type_errors(type_: &str, field: &Path) -> Vec<FieldError> {
 }
 
 fn item_errors(limit: &LimitRangeItem, field: &Path) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let is_said = |list: &Option<ResourceList>| list.as_ref().is_some_and(|list| !list.is_empty());
-    if limit.type_ == POD {
-        let why = "may not be specified when `type` is 'Pod'";
-        for (name, list) in
-            [("default", &limit.default), ("defaultRequest", &limit.default_request)]
-        {
-            if is_said(list) {
-                errors.push(FieldError::forbidden(field.child(name), why));
-            }
+    let mut errors = name_errors(&limit.type_, "max", &limit.max, field);
+    errors.extend(name_errors(&limit.type_, "min", &limit.min, field));
+    let defaults = [("default", &limit.default), ("defaultRequest", &limit.default_request)];
+    for (name, list) in defaults {
+        let is_said = list.as_ref().is_some_and(|list| !list.is_empty());
+        if limit.type_ != POD {
+            errors.extend(name_errors(&limit.type_, name, list, field));
+        } else if is_said {
+            let why = "may not be specified when `type` is 'Pod'";
+            errors.push(FieldError::forbidden(field.child(name), why));
         }
     }
     let storage = |list: &Option<ResourceList>| {
@@ -129,27 +129,43 @@ fn item_errors(limit: &LimitRangeItem, field: &Path) -> Vec<FieldError> {
         let why = "either minimum or maximum storage value is required, but neither was provided";
         errors.push(FieldError::required(field.child("limits"), why));
     }
-    let lists = [
-        ("max", &limit.max),
-        ("min", &limit.min),
-        ("default", &limit.default),
-        ("defaultRequest", &limit.default_request),
-        ("maxLimitRequestRatio", &limit.max_limit_request_ratio),
-    ];
-    let mut resources: BTreeSet<&String> = BTreeSet::new();
-    for (name, list) in lists {
-        for (resource, amount) in list.iter().flatten() {
-            let field = field.child(name).key(resource);
-            resources.insert(resource);
-            errors.extend(match limit.type_.as_str() {
-                POD | CONTAINER => resource_names::of_container(resource, &field),
-                _ => resource_names::any(resource, &field),
-            });
-            errors.extend(quantities::check(amount, &field).err());
-        }
+    let ratios = &limit.max_limit_request_ratio;
+    errors.extend(name_errors(&limit.type_, "maxLimitRequestRatio", ratios, field));
+    let mut limit = limit.clone();
+    if limit.type_ == POD {
+        // refused above, and compared with nothing
+        (limit.default, limit.default_request) = (None, None);
     }
+    let lists = [
+        &limit.max,
+        &limit.min,
+        &limit.default,
+        &limit.default_request,
+        &limit.max_limit_request_ratio,
+    ];
+    let resources: BTreeSet<&String> =
+        lists.into_iter().flatten().flat_map(BTreeMap::keys).collect();
     for resource in resources {
-        errors.extend(contradictions(limit, resource, field));
+        errors.extend(contradictions(&limit, resource, field));
+    }
+    errors
+}
+
+/// What is wrong with the names and amounts of one list.
+fn name_errors(
+    type_: &str,
+    name: &str,
+    list: &Option<ResourceList>,
+    field: &Path,
+) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (resource, amount) in list.iter().flatten() {
+        let field = field.child(name).key(resource);
+        errors.extend(match type_ {
+            POD | CONTAINER => resource_names::of_container(resource, &field),
+            _ => resource_names::any(resource, &field),
+        });
+        errors.extend(quantities::check(amount, &field).err());
     }
     errors
 }

@@ -3,7 +3,6 @@
 use k8s_openapi::api::core::v1::PodTemplate;
 use rekindle_types::Tick;
 
-use super::pod::validate;
 use super::preparation::{self, DesiredState};
 use super::template;
 use crate::registry::field_error::FieldError;
@@ -47,12 +46,12 @@ impl ApiKind for PodTemplate {
     fn validate(&self) -> Vec<FieldError> {
         let field = Path::new("template");
         let Some(pods) = &self.template else { return vec![FieldError::required(field, "")] };
-        let mut errors = template::check_metadata(pods, &field);
-        if let Some(spec) = &pods.spec {
-            let holder = validate::SpecHolder::Template;
-            errors.extend(validate::pod_spec(spec, holder, &field.child("spec")));
-        }
-        errors
+        template::check_pods(pods, &field)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let pods = self.template.as_ref();
+        pods.map_or_else(Vec::new, |pods| template::warnings(pods, &Path::new("template")))
     }
 
     fn row(&self, _now: Tick) -> Vec<TableCell> {

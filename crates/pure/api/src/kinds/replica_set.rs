@@ -81,7 +81,10 @@ impl ApiKind for ReplicaSet {
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.spec.template.as_ref().map_or_else(Vec::new, template::warnings)
+        self.spec
+            .template
+            .as_ref()
+            .map_or_else(Vec::new, |template| template::warnings(template, &template::field()))
     }
 
     fn row(&self, now: Tick) -> Vec<TableCell> {

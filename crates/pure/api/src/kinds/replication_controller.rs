@@ -94,7 +94,7 @@ impl ApiKind for ReplicationController {
 
     fn warnings(&self) -> Vec<String> {
         let template = self.spec.as_ref().and_then(|spec| spec.template.as_ref());
-        template.map_or_else(Vec::new, template::warnings)
+        template.map_or_else(Vec::new, |template| template::warnings(template, &template::field()))
     }
 
     fn selectable_fields(&self) -> Vec<(&'static str, String)> {

@@ -117,7 +117,7 @@ impl ApiKind for StatefulSet {
     }
 
     fn warnings(&self) -> Vec<String> {
-        template::warnings(&self.spec.template)
+        template::warnings(&self.spec.template, &template::field())
     }
 
     fn row(&self, now: Tick) -> Vec<TableCell> {

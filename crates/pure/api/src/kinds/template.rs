@@ -139,7 +139,7 @@ pub(super) fn check(
             errors.push(unselected_labels(template_labels, &template_field));
         }
     }
-    errors.extend(check_metadata(template, &template_field));
+    errors.extend(check_pods(template, &template_field));
     errors.extend(check_spec(maker, template, &template_field.child("spec")));
     if maker == PodMaker::StatefulSet {
         // upstream looks at the metadata twice: its causes are there twice
@@ -148,13 +148,15 @@ pub(super) fn check(
     errors
 }
 
-/// Everything wrong with the labels and annotations of the pods of the template at `field`.
-pub(super) fn check_metadata(template: &PodTemplateSpec, field: &Path) -> Vec<FieldError> {
+/// Everything wrong with the pods of the template at `field`.
+pub(super) fn check_pods(template: &PodTemplateSpec, field: &Path) -> Vec<FieldError> {
     let metadata = template.metadata.as_ref();
     let annotations = metadata.and_then(|metadata| metadata.annotations.as_ref());
     let mut errors = check_labels_and_annotations(template, field);
     if let Some(spec) = &template.spec {
-        errors.extend(pod::profiles::agree(annotations, spec, &field.child("spec")));
+        let field = field.child("spec");
+        errors.extend(validate::pod_spec(spec, validate::SpecHolder::Template, &field));
+        errors.extend(pod::profiles::agree(annotations, spec, &field));
     }
     errors
 }
@@ -177,7 +179,7 @@ fn check_spec(maker: PodMaker, template: &PodTemplateSpec, field: &Path) -> Vec<
     let Some(spec) = &template.spec else {
         return vec![FieldError::required(field, "")];
     };
-    let mut errors = validate::pod_spec(spec, validate::SpecHolder::Template, field);
+    let mut errors = Vec::new();
     let policy = text(spec.restart_policy.as_ref());
     if policy != "Always" && !policy.is_empty() {
         errors.push(FieldError::not_supported(field.child("restartPolicy"), policy, &["Always"]));
@@ -214,15 +216,27 @@ fn shown_selector(selector: &LabelSelector) -> String {
     }
 }
 
-/// The warnings of the pods that would be made.
-pub(super) fn warnings(template: &PodTemplateSpec) -> Vec<String> {
-    let field = Path::new("spec").child("template").child("metadata").child("annotations");
+/// The warnings of the pods that the template at `field` makes.
+pub(super) fn warnings(template: &PodTemplateSpec, field: &Path) -> Vec<String> {
+    let annotations_field = field.child("metadata").child("annotations");
     let annotations = template.metadata.as_ref().and_then(|meta| meta.annotations.as_ref());
-    let of_spec = |spec| pod::warnings(spec, "spec.template.spec");
+    let of_spec = |spec| {
+        pod::warnings(&pod::AdvisedPod {
+            holder: validate::SpecHolder::Template,
+            annotations,
+            annotations_field: &annotations_field,
+            spec,
+            field: &field.child("spec"),
+        })
+    };
     let of_spec = template.spec.as_ref().map_or_else(Vec::new, of_spec);
-    let of_profiles = pod::profiles::warnings(annotations, &field);
-    let of_ladder = ladder_annotations::warnings(annotations, &field);
-    of_ladder.into_iter().chain(of_profiles).chain(of_spec).collect()
+    let of_ladder = ladder_annotations::warnings(annotations, &annotations_field);
+    of_ladder.into_iter().chain(of_spec).collect()
+}
+
+/// Where the template of most workloads stands.
+pub(super) fn field() -> Path {
+    Path::new("spec").child("template")
 }
 
 /// A value as an error shows it.

@@ -55,6 +55,10 @@ pub trait AnyObject: Send + Sync + 'static {
     fn warnings_of_new(&self) -> Vec<String> {
         Vec::new()
     }
+    /// See [`ApiKind::warnings_of_preparation`].
+    fn warnings_of_preparation(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// See [`ApiKind::selectable_fields`].
     fn selectable_fields(&self) -> Vec<(Cow<'static, str>, String)>;
     /// See [`ApiKind::deletion_grace_period_seconds`].
@@ -155,6 +159,9 @@ impl<K: ApiKind> AnyObject for K {
     }
     fn warnings_of_new(&self) -> Vec<String> {
         ApiKind::warnings_of_new(self)
+    }
+    fn warnings_of_preparation(&self) -> Vec<String> {
+        ApiKind::warnings_of_preparation(self)
     }
     fn selectable_fields(&self) -> Vec<(Cow<'static, str>, String)> {
         let fields = ApiKind::selectable_fields(self).into_iter();

@@ -137,6 +137,12 @@ pub trait ApiKind:
         names::host_name_warning(name, whole).into_iter().collect()
     }
 
+    /// The same of what the preparation of a new object takes over into other fields. A client
+    /// learns of it even if the object is refused then.
+    fn warnings_of_preparation(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Values for field selectors beyond metadata.name and metadata.namespace, by path
     /// (`spec.nodeName`, `status.phase`, …).
     fn selectable_fields(&self) -> Vec<(&'static str, String)> {

@@ -3,41 +3,47 @@
 use k8s_openapi::api::authentication::v1::{
     SelfSubjectReview, SelfSubjectReviewStatus, TokenReview, TokenReviewStatus, UserInfo,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{created, read};
+use super::ReviewCall;
 use crate::outcome::ApiAnswer;
-use crate::request::{ApiRequest, ResourcePath};
-use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::tokens::TokenRefusal;
 use crate::validation::items;
 
 /// `selfsubjectreviews`.
-pub(super) fn who_am_i(
-    _api: &ApiShared,
-    request: &ApiRequest,
-    _path: &ResourcePath,
-) -> Result<ApiAnswer, ApiError> {
-    let mut review: SelfSubjectReview = read(request)?;
-    let user_info = request.identity.shown();
-    review.metadata.creation_timestamp = Some(request.now.to_time());
-    review.status = Some(SelfSubjectReviewStatus { user_info: Some(user_info) });
-    created(&review)
+pub(super) fn who_am_i(call: &ReviewCall<'_>) -> Result<ApiAnswer, ApiError> {
+    call.answer(|review: &mut SelfSubjectReview| {
+        let user_info = call.request.identity.shown();
+        // answered without what was sent, as upstream
+        review.metadata = ObjectMeta {
+            creation_timestamp: Some(call.request.now.to_time()),
+            ..ObjectMeta::default()
+        };
+        review.status = Some(SelfSubjectReviewStatus { user_info: Some(user_info) });
+        Ok(())
+    })
 }
 
 /// `tokenreviews`.
-pub(super) fn whose_token(
-    api: &ApiShared,
-    request: &ApiRequest,
-    _path: &ResourcePath,
-) -> Result<ApiAnswer, ApiError> {
-    let mut review: TokenReview = read(request)?;
+pub(super) fn whose_token(call: &ReviewCall<'_>) -> Result<ApiAnswer, ApiError> {
+    call.answer(|review: &mut TokenReview| {
+        review.status = Some(token_status(call, review)?);
+        Ok(())
+    })
+}
+
+fn token_status(
+    call: &ReviewCall<'_>,
+    review: &TokenReview,
+) -> Result<TokenReviewStatus, ApiError> {
     let token = review.spec.token.as_str();
     if token.is_empty() {
         return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
     }
     let audiences = items(review.spec.audiences.as_ref());
-    let status = match api.tokens.review(api.state(), token, audiences, request.now) {
+    let api = call.api;
+    Ok(match api.tokens.review(api.state(), token, audiences, call.request.now) {
         Ok(known) => TokenReviewStatus {
             authenticated: Some(true),
             user: Some(known.user.shown()),
@@ -49,9 +55,7 @@ pub(super) fn whose_token(
             user: Some(UserInfo::default()),
             ..TokenReviewStatus::default()
         },
-    };
-    review.status = Some(status);
-    created(&review)
+    })
 }
 
 /// Of a token that is none of ours no more is said, as upstream.

@@ -7,10 +7,11 @@ mod access;
 mod identity;
 
 use http::{Method, StatusCode};
+use rekindle_types::ObjectJson;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
-use crate::decode;
+use crate::decode::{UnstoredBody, UnstoredKind, unstored};
 use crate::outcome::{ApiAnswer, RequestOutcome};
 use crate::registry::ResourceScope;
 use crate::request::accept::{self, HandlerTypes};
@@ -21,11 +22,21 @@ use crate::status::ApiError;
 /// One kind of review, for discovery.
 pub(crate) struct ReviewKind {
     pub(crate) group: &'static str,
+    api_version: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) plural: &'static str,
     pub(crate) singular: &'static str,
     pub(crate) scope: ResourceScope,
-    answer: fn(&ApiShared, &ApiRequest, &ResourcePath) -> Result<ApiAnswer, ApiError>,
+    answer: fn(&ReviewCall<'_>) -> Result<ApiAnswer, ApiError>,
+}
+
+/// A request for a review.
+struct ReviewCall<'a> {
+    api: &'a ApiShared,
+    request: &'a ApiRequest,
+    path: &'a ResourcePath,
+    options: &'a RequestOptions,
+    kind: UnstoredKind,
 }
 
 /// The version that all of them have.
@@ -35,6 +46,7 @@ pub(crate) const VERSION: &str = "v1";
 pub(crate) const REVIEWS: [ReviewKind; 6] = [
     ReviewKind {
         group: "authentication.k8s.io",
+        api_version: "authentication.k8s.io/v1",
         kind: "SelfSubjectReview",
         plural: "selfsubjectreviews",
         singular: "selfsubjectreview",
@@ -43,6 +55,7 @@ pub(crate) const REVIEWS: [ReviewKind; 6] = [
     },
     ReviewKind {
         group: "authentication.k8s.io",
+        api_version: "authentication.k8s.io/v1",
         kind: "TokenReview",
         plural: "tokenreviews",
         singular: "tokenreview",
@@ -51,6 +64,7 @@ pub(crate) const REVIEWS: [ReviewKind; 6] = [
     },
     ReviewKind {
         group: "authorization.k8s.io",
+        api_version: "authorization.k8s.io/v1",
         kind: "LocalSubjectAccessReview",
         plural: "localsubjectaccessreviews",
         singular: "localsubjectaccessreview",
@@ -59,6 +73,7 @@ pub(crate) const REVIEWS: [ReviewKind; 6] = [
     },
     ReviewKind {
         group: "authorization.k8s.io",
+        api_version: "authorization.k8s.io/v1",
         kind: "SelfSubjectAccessReview",
         plural: "selfsubjectaccessreviews",
         singular: "selfsubjectaccessreview",
@@ -67,6 +82,7 @@ pub(crate) const REVIEWS: [ReviewKind; 6] = [
     },
     ReviewKind {
         group: "authorization.k8s.io",
+        api_version: "authorization.k8s.io/v1",
         kind: "SelfSubjectRulesReview",
         plural: "selfsubjectrulesreviews",
         singular: "selfsubjectrulesreview",
@@ -75,6 +91,7 @@ pub(crate) const REVIEWS: [ReviewKind; 6] = [
     },
     ReviewKind {
         group: "authorization.k8s.io",
+        api_version: "authorization.k8s.io/v1",
         kind: "SubjectAccessReview",
         plural: "subjectaccessreviews",
         singular: "subjectaccessreview",
@@ -100,17 +117,44 @@ pub(crate) fn serve(
     accept::check_handler(&request.accept, HandlerTypes::Objects)?;
     let encoding = accept::negotiate_encoding(&request.accept)?;
     options.check(RequestVerb::Create)?;
-    let answer = (review.answer)(api, request, path)?;
+    let kind = UnstoredKind { api_version: review.api_version, kind: review.kind };
+    let answer = (review.answer)(&ReviewCall { api, request, path, options, kind })?;
     Ok(Some(RequestOutcome::Answer(answer).encoded(encoding)))
 }
 
-fn read<T: DeserializeOwned>(request: &ApiRequest) -> Result<T, ApiError> {
-    let body = decode::read(decode::body_format(&request.content_type)?, &request.body)?;
-    serde_json::from_value(body.value)
-        .map_err(|error| ApiError::bad_request(format!("the review cannot be read: {error}")))
+/// Leaves out what a question does not say, as upstream: it has pointers to objects only.
+fn drop_empty(fields: &mut Map<String, Value>) {
+    fields.retain(|name, value| match value {
+        Value::String(text) => !text.is_empty(),
+        Value::Array(values) => !values.is_empty(),
+        Value::Object(fields) if name == "extra" => !fields.is_empty(),
+        Value::Object(fields) => {
+            drop_empty(fields);
+            true
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+    });
 }
 
-fn created(review: &impl Serialize) -> Result<ApiAnswer, ApiError> {
-    let json = serde_json::to_vec(review).map_err(ApiError::internal)?;
-    Ok(ApiAnswer::json(StatusCode::CREATED, json))
+impl ReviewCall<'_> {
+    /// Reads the review, and answers with what `fill` makes of it.
+    fn answer<T: ObjectJson + Serialize>(
+        &self,
+        fill: impl FnOnce(&mut T) -> Result<(), ApiError>,
+    ) -> Result<ApiAnswer, ApiError> {
+        let validation = self.options.field_validation;
+        let UnstoredBody { object, warnings } = unstored(self.request, validation, self.kind)?;
+        let mut review: T = object;
+        match fill(&mut review) {
+            Ok(()) => {
+                let mut shown = serde_json::to_value(&review).map_err(ApiError::internal)?;
+                if let Some(Value::Object(spec)) = shown.get_mut("spec") {
+                    drop_empty(spec);
+                }
+                let json = shown.to_string().into_bytes();
+                Ok(ApiAnswer::json(StatusCode::CREATED, json).with_warnings(warnings))
+            }
+            Err(error) => Err(error.with_warnings(warnings)),
+        }
+    }
 }

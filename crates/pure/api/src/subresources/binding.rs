@@ -22,7 +22,7 @@ const BINDING: &str = "binding";
 const KIND: UnstoredKind = UnstoredKind { api_version: "v1", kind: "Binding" };
 
 pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
-    let body = unstored::<Binding>(call, KIND)?;
+    let body = unstored::<Binding>(call.request, call.options.field_validation, KIND)?;
     check_names(call, &body.object)?;
     let node = target(&body.object)?;
     write(call, &body, &node)
@@ -40,7 +40,7 @@ pub(crate) fn create_by_body(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiEr
     if call.request.method != Method::POST {
         return Err(ApiError::method_not_allowed());
     }
-    let mut body = unstored::<Binding>(call, KIND)?;
+    let mut body = unstored::<Binding>(call.request, call.options.field_validation, KIND)?;
     object_meta::settle_namespace(call.entry, &mut body.object.metadata, call.path)?;
     let node = target(&body.object)?;
     let name = text(body.object.metadata.name.as_ref()).to_owned();

@@ -16,7 +16,6 @@ use crate::keys;
 use crate::object_meta;
 use crate::outcome::{ApiAnswer, RequestOutcome};
 use crate::registry::FieldError;
-use crate::request::options::DryRun;
 use crate::status::ApiError;
 use crate::tokens::{ISSUER, TokenSpec};
 use crate::validation::text;
@@ -34,7 +33,16 @@ const SECONDS_MAX: i64 = 1 << 32;
 const AUDIENCES_MAX: usize = 64;
 
 pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
-    let UnstoredBody { object: mut request, .. } = unstored::<TokenRequest>(call, KIND)?;
+    let UnstoredBody { object, warnings } =
+        unstored::<TokenRequest>(call.request, call.options.field_validation, KIND)?;
+    issue(call, object, warnings.clone()).map_err(|error| error.with_warnings(warnings))
+}
+
+fn issue(
+    call: &ApiCall<'_>,
+    mut request: TokenRequest,
+    mut warnings: Vec<String>,
+) -> Result<RequestOutcome, ApiError> {
     object_meta::settle_namespace(call.entry, &mut request.metadata, call.path)?;
     let stored = call.stored()?;
     let account = call.decode_stored(&stored)?;
@@ -45,7 +53,8 @@ pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     let audiences = spec.audiences.get_or_insert_with(|| vec![ISSUER.to_owned()]).clone();
     let seconds = *spec.expiration_seconds.get_or_insert(DEFAULT_SECONDS);
     check(seconds, &audiences)?;
-    let (seconds, warnings) = shortened(seconds, call.api.token_seconds_max());
+    let (seconds, shortening) = shortened(seconds, call.api.token_seconds_max());
+    warnings.extend(shortening);
     spec.expiration_seconds = Some(seconds);
     let mut private = KubernetesClaims {
         namespace: call.path.namespace.clone(),
@@ -63,15 +72,12 @@ pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     request.metadata.uid = Some(call.api.new_uid());
     request.metadata.creation_timestamp = Some(call.request.now.to_time());
     request.metadata.managed_fields = None;
-    if call.options.dry_run == DryRun::No {
-        let lifetime = TickDuration::of_field(seconds);
-        let wish = TokenSpec { audiences, lifetime, private };
-        let (token, ends) = call.api.tokens.issue(wish, call.api.new_uid(), call.request.now)?;
-        request.status = Some(TokenRequestStatus {
-            token: Some(token),
-            expiration_timestamp: Some(ends.to_time()),
-        });
-    }
+    // a dry run gives one, too, as upstream
+    let lifetime = TickDuration::of_field(seconds);
+    let wish = TokenSpec { audiences, lifetime, private };
+    let (token, ends) = call.api.tokens.issue(wish, call.api.new_uid(), call.request.now)?;
+    request.status =
+        Some(TokenRequestStatus { token: Some(token), expiration_timestamp: Some(ends.to_time()) });
     let mut shown = serde_json::to_value(&request).map_err(ApiError::internal)?;
     if request.spec.as_ref().is_none_or(|spec| spec.bound_object_ref.is_none()) {
         // upstream always prints it
@@ -83,11 +89,11 @@ pub(crate) fn create(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
 
 /// So many seconds, and a warning when they are fewer than were asked for. Source: upstream's
 /// `--service-account-max-token-expiration`.
-fn shortened(asked: i64, max: i64) -> (i64, Vec<String>) {
+fn shortened(asked: i64, max: i64) -> (i64, Option<String>) {
     if asked <= max {
-        return (asked, Vec::new());
+        return (asked, None);
     }
-    (max, vec![format!("requested expiration of {asked} seconds shortened to {max} seconds")])
+    (max, Some(format!("requested expiration of {asked} seconds shortened to {max} seconds")))
 }
 
 fn check(seconds: i64, audiences: &[String]) -> Result<(), ApiError> {

@@ -39,7 +39,16 @@ pub fn check(text: &QuantityText, field: &Path) -> Result<Quantity, FieldError> 
     read(text).map_err(|error| FieldError::invalid(field, &text.0, error.to_string()))
 }
 
-/// The same, and it may not be negative.
+/// What to say of an amount of bytes that is not whole: `100m` is a tenth of a byte, and `100Mi`
+/// was meant.
+pub fn fraction_warning(amount: &QuantityText, field: &Path) -> Option<String> {
+    let shown = &amount.0;
+    let is_fraction = read(amount).is_ok_and(|amount| !amount.is_whole());
+    is_fraction
+        .then(|| format!("{field}: fractional byte value {shown:?} is invalid, must be an integer"))
+}
+
+/// A quantity that is not negative, or the error that says why it is none.
 pub fn check_non_negative(text: &QuantityText, field: &Path) -> Result<Quantity, FieldError> {
     let quantity = check(text, field)?;
     if quantity.is_negative() {

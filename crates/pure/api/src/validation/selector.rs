@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 pub use rekindle_types::labels::is_empty;
-pub use rekindle_types::validation::selector::{check, format};
+pub use rekindle_types::validation::selector::{
+    TERMS_MAX, check, check_requirements, format, values_mismatch,
+};
 
 use super::items;
 

@@ -71,8 +71,10 @@ fn complete(
         FieldOwnership::Tracked => managed_fields::track_new(call, object, &filled),
         FieldOwnership::Applied => {}
     }
+    let of_preparation = object.warnings_of_preparation();
     object.prepare_for_create(&call.context());
     warnings.extend(review.run(AdmissionStage::Defaulted, object)?);
+    warnings.extend(of_preparation);
     Ok(())
 }
 
@@ -107,30 +109,33 @@ fn write_once(
     warnings: &[String],
 ) -> Result<Result<RequestOutcome, String>, ApiWriteFailure> {
     let mut service = ServiceWrite::begin(call, ObjectPart::Main)?;
-    let more = admit(call, object.as_mut(), service.as_mut())
-        .map_err(|error| error.with_warnings(warnings.to_vec()))?;
-    write(call, object, service, &[warnings, &more].concat())
+    let mut warnings = warnings.to_vec();
+    if let Err(error) = admit(call, object.as_mut(), service.as_mut(), &mut warnings) {
+        return Err(error.with_warnings(warnings).into());
+    }
+    write(call, object, service, &warnings)
 }
 
-/// Checks an object that has its name. Gives the warnings.
+/// Checks an object that has its name. Adds the warnings.
 fn admit(
     call: &ApiCall<'_>,
     object: &mut dyn AnyObject,
     service: Option<&mut ServiceWrite<'_>>,
-) -> Result<Vec<String>, ApiError> {
+    warnings: &mut Vec<String>,
+) -> Result<(), ApiError> {
     let review = WriteReview::of_new(call);
-    let mut warnings = review.run(AdmissionStage::Named, object)?;
+    warnings.extend(review.run(AdmissionStage::Named, object)?);
     if let Some(service) = service {
         service.complete(&|| call.random_number(), object, None)?;
     }
     validate(call, object)?;
-    // what is refused gets none of these, as upstream
+    // what is invalid gets none of these, as upstream
     warnings.extend(object.warnings_of_new());
     warnings.extend(object.warnings());
     warnings.extend(review.run(AdmissionStage::Warned, object)?);
     warnings.extend(review.run(AdmissionStage::Valid, object)?);
     warnings.extend(review.run(AdmissionStage::Final, object)?);
-    Ok(warnings)
+    Ok(())
 }
 
 /// What is refused before anything else is looked at.

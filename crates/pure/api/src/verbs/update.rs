@@ -117,22 +117,6 @@ pub(crate) fn change(
         let warnings = &mut proposal.warnings;
         let mut object = settle(&review, (call, part), proposed, (old.as_ref(), warnings))
             .map_err(|error| error.with_warnings(proposal.warnings.clone()))?;
-        match part {
-            ObjectPart::Main => {
-                proposal.warnings.extend(object.warnings());
-                proposal.warnings.extend(review.run(AdmissionStage::Warned, object.as_mut())?);
-            }
-            // of what is new; of the rest it was warned before
-            ObjectPart::EphemeralContainers => {
-                let known = old.warnings();
-                let new = object.warnings().into_iter().filter(|text| !known.contains(text));
-                proposal.warnings.extend(new);
-            }
-            ObjectPart::Status
-            | ObjectPart::Finalize
-            | ObjectPart::Resize
-            | ObjectPart::Approval => {}
-        }
         let more = review
             .run(AdmissionStage::Final, object.as_mut())
             .map_err(|error| error.with_warnings(proposal.warnings.clone()))?;
@@ -224,8 +208,32 @@ fn settle(
     if !errors.is_empty() {
         return Err(ApiError::invalid(call.entry, &call.path.name, &errors));
     }
+    warn(review, part, (object.as_mut(), old), warnings)?;
     warnings.extend(review.run(AdmissionStage::Valid, object.as_mut())?);
     Ok(object)
+}
+
+/// Adds the warnings of a change that is valid, whether admission refuses it or not.
+fn warn(
+    review: &WriteReview<'_>,
+    part: ObjectPart,
+    (object, old): (&mut dyn AnyObject, &dyn AnyObject),
+    warnings: &mut Vec<String>,
+) -> Result<(), ApiError> {
+    match part {
+        ObjectPart::Main => {
+            warnings.extend(object.warnings());
+            warnings.extend(review.run(AdmissionStage::Warned, object)?);
+        }
+        // of what is new; of the rest it was warned before
+        ObjectPart::EphemeralContainers => {
+            let known = old.warnings();
+            let new = object.warnings().into_iter().filter(|text| !known.contains(text));
+            warnings.extend(new);
+        }
+        ObjectPart::Status | ObjectPart::Finalize | ObjectPart::Resize | ObjectPart::Approval => {}
+    }
+    Ok(())
 }
 
 /// An object as it is before a change.

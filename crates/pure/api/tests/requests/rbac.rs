@@ -184,7 +184,7 @@ fn nobody_hands_out_more_than_they_have() {
         assert_eq!(bench.call("POST", &bindings, &everything.to_string()).code(), 403);
         let absent = binding("ann-x", "Role", "absent", ann);
         let reply = bench.call("POST", &bindings, &absent.to_string()).text();
-        assert_eq!(reply, "404 NotFound: roles.rbac.authorization.k8s.io \"absent\" not found");
+        assert_eq!(reply, "404 NotFound: rolebindings.rbac.authorization.k8s.io \"absent\" not found");
         // what changes nothing about the rules is no grant
         let label = r#"{"metadata":{"labels":{"a":"b"}}}"#;
         bench.patch("merge-patch+json", &format!("{bindings}/bob-edits"), label).ok();
@@ -218,8 +218,11 @@ fn acting_as_somebody_is_a_right_over_each_part_of_them() {
         panic!()
     };
     assert!(robot.is_in("system:serviceaccounts:shop"));
-    let nobody = bench.api.impersonate(master, &as_whom("system:anonymous", &[])).unwrap();
-    assert_eq!(nobody, ClientIdentity::Anonymous);
+    let anonymous = as_whom("system:anonymous", &[]);
+    let ClientIdentity::User(anonymous) = bench.api.impersonate(master, &anonymous).unwrap() else {
+        panic!()
+    };
+    assert_eq!(anonymous.groups, ["system:unauthenticated"]);
 
     let mut ann_only = rules(&["impersonate"], &[""], &["users"]);
     ann_only[0]["resourceNames"] = json!(["ann"]);

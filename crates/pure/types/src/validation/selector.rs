@@ -23,6 +23,20 @@ pub fn check(selector: &LabelSelector, field: &Path) -> Vec<FieldError> {
     errors
 }
 
+/// Checks requirements that a request carries. Their operators may be of a later version.
+pub fn check_requirements(
+    requirements: &[LabelSelectorRequirement],
+    field: &Path,
+) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, requirement) in requirements.iter().enumerate().take(TERMS_MAX) {
+        let field = field.index(index);
+        errors.extend(values_mismatch(&requirement.operator, requirement.values.as_ref(), &field));
+        errors.extend(check_texts(requirement, &field));
+    }
+    errors
+}
+
 /// The selector as text, as tables show it: `app=web,tier in (a,b)`; `<none>` when empty
 /// (apimachinery `FormatLabelSelector`).
 pub fn format(selector: &LabelSelector) -> String {
@@ -54,31 +68,43 @@ pub fn format(selector: &LabelSelector) -> String {
 }
 
 fn check_requirement(requirement: &LabelSelectorRequirement, field: &Path) -> Vec<FieldError> {
+    let mut errors: Vec<FieldError> =
+        values_mismatch(&requirement.operator, requirement.values.as_ref(), field)
+            .into_iter()
+            .collect();
+    let operator = requirement.operator.as_str();
+    if !matches!(operator, "In" | "NotIn" | "Exists" | "DoesNotExist") {
+        let why = "not a valid selector operator";
+        errors.push(FieldError::invalid(field.child("operator"), operator, why));
+    }
+    errors.extend(check_texts(requirement, field));
+    errors
+}
+
+/// Values where the operator takes none, or none where it needs some.
+pub fn values_mismatch(
+    operator: &str,
+    values: Option<&Vec<String>>,
+    field: &Path,
+) -> Option<FieldError> {
+    let has_values = !items(values).is_empty();
+    let field = field.child("values");
+    match (operator, has_values) {
+        ("In" | "NotIn", false) => Some(FieldError::required(
+            field,
+            "must be specified when `operator` is 'In' or 'NotIn'",
+        )),
+        ("Exists" | "DoesNotExist", true) => Some(FieldError::forbidden(
+            field,
+            "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+        )),
+        _ => None,
+    }
+}
+
+fn check_texts(requirement: &LabelSelectorRequirement, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let values = items(requirement.values.as_ref());
-    match requirement.operator.as_str() {
-        "In" | "NotIn" => {
-            if values.is_empty() {
-                errors.push(FieldError::required(
-                    field.child("values"),
-                    "must be specified when `operator` is 'In' or 'NotIn'",
-                ));
-            }
-        }
-        "Exists" | "DoesNotExist" => {
-            if !values.is_empty() {
-                errors.push(FieldError::forbidden(
-                    field.child("values"),
-                    "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-                ));
-            }
-        }
-        other => errors.push(FieldError::invalid(
-            field.child("operator"),
-            other,
-            "not a valid selector operator",
-        )),
-    }
     errors.extend(invalid_each(
         &field.child("key"),
         &requirement.key,

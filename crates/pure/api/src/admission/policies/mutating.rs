@@ -4,9 +4,10 @@ use rekindle_structural_schema::{PolicyEvaluation, PolicyInput, PolicyWork};
 use serde_json::Value;
 
 use super::memory::{BoundPolicy, StoredPolicy};
-use super::run::{self, PolicyFailure};
+use super::run::{self, PolicyFailure, PolicyUse};
 use crate::admission::reviewed_request::ReviewedRequest;
 use crate::admission::{WriteReview, mutations};
+use crate::call::ApiCall;
 use crate::kinds::admission_policy::{FailurePolicy, MutationProgram};
 use crate::patch;
 use crate::registry::{AnyObject, KindEntry};
@@ -21,6 +22,20 @@ pub(in crate::admission) fn run_policy(
 ) -> Result<bool, ApiError> {
     let (call, old) = (review.call(), review.old());
     let mut is_changed = false;
+    match PolicyUse::new(call.api, policy) {
+        PolicyUse::Usable => {}
+        PolicyUse::Ignored => return Ok(false),
+        PolicyUse::Failed(why) => {
+            let Some(request) = ReviewedRequest::new(call, Some(&*object), old) else {
+                return Ok(false);
+            };
+            if !request.is_matched(&policy.constraints)? {
+                return Ok(false);
+            }
+            let message = format!("policy {:?} denied request: {why}", policy.name);
+            return Err(denied(call, object, "Forbidden", message));
+        }
+    }
     for binding in bindings {
         let mut patched: Option<Value> = None;
         let mut failures = {
@@ -36,23 +51,31 @@ pub(in crate::admission) fn run_policy(
             })?
         };
         if let Some(patched) = patched {
-            let replaced = mutations::replace(call.entry, object, patched).map_err(PolicyFailure);
+            let replaced =
+                mutations::replace(call.entry, object, patched).map_err(PolicyFailure::Evaluation);
             match (replaced, policy.on_failure) {
                 (Ok(changed), _) => is_changed |= changed,
                 (Err(_), FailurePolicy::Ignore) => {}
                 (Err(failure), FailurePolicy::Fail) => failures.push(failure),
             }
         }
-        if let Some(PolicyFailure(why)) = failures.into_iter().next() {
-            let message = format!(
-                "policy '{}' with binding '{}' denied request: {why}",
-                policy.name, binding.name
-            );
-            let name = object.meta().name.clone().unwrap_or_default();
-            return Err(ApiError::denied_in_words(call.entry, &name, message));
+        if let Some(failure) = failures.into_iter().next() {
+            let reason = match failure {
+                PolicyFailure::Configuration(_) => "Forbidden",
+                PolicyFailure::Evaluation(_) => "Invalid",
+            };
+            let (policy, binding, why) = (&policy.name, &binding.name, failure.into_text());
+            let message =
+                format!("policy '{policy}' with binding '{binding}' denied request: {why}");
+            return Err(denied(call, object, reason, message));
         }
     }
     Ok(is_changed)
+}
+
+fn denied(call: &ApiCall<'_>, object: &dyn AnyObject, reason: &str, message: String) -> ApiError {
+    let name = object.meta().name.clone().unwrap_or_default();
+    ApiError::denied_in_words(call.entry, &name, reason, message)
 }
 
 /// Runs the mutations of a policy with one parameter. Each sees what those before it made, and so
@@ -99,22 +122,23 @@ fn mutated<'a>(
     work: &PolicyWork,
 ) -> Result<Value, PolicyFailure> {
     let (MutationProgram::Apply(expression) | MutationProgram::JsonPatch(expression)) = mutation;
-    let made = evaluation.json(expression).map_err(|failure| PolicyFailure(failure.0))?;
+    let made =
+        evaluation.json(expression).map_err(|failure| PolicyFailure::Evaluation(failure.0))?;
     // the object is copied, and what was made is walked over
-    let bytes = |value: &Value| patch::text_bytes(value).map_err(PolicyFailure);
+    let bytes = |value: &Value| patch::text_bytes(value).map_err(PolicyFailure::Evaluation);
     work.charge_bytes(bytes(object)? + bytes(&made)?)
-        .map_err(|failure| PolicyFailure(failure.0))?;
+        .map_err(|failure| PolicyFailure::Evaluation(failure.0))?;
     match mutation {
         MutationProgram::Apply(_) => apply(entry, object, &made),
         MutationProgram::JsonPatch(_) => patch::apply_operations(&made, object.clone())
-            .map_err(|why| PolicyFailure(format!("JSON Patch: {why}"))),
+            .map_err(|why| PolicyFailure::Evaluation(format!("JSON Patch: {why}"))),
     }
 }
 
 /// Merges a configuration into an object, as server-side apply does.
 fn apply(entry: &KindEntry, object: &Value, made: &Value) -> Result<Value, PolicyFailure> {
     let schema = entry.codec.merge_schema();
-    let refused = |why: String| PolicyFailure(format!("error applying patch: {why}"));
+    let refused = |why: String| PolicyFailure::Evaluation(format!("error applying patch: {why}"));
     if let Some(mismatch) = schema.validate(made).first() {
         return Err(refused(format!("error convert patch object to typed object: {mismatch}")));
     }

@@ -34,13 +34,7 @@ pub(super) fn of_binding(
     let Some(kind) = kind else { return Ok(PolicyParameters::None) };
     let Some(reference) = reference else { return Ok(PolicyParameters::Null) };
     let api = request.call.api;
-    let entry = entry_of(api, kind).ok_or_else(|| {
-        format!(
-            "failed to find resource referenced by paramKind: '{}, Kind={}'",
-            shown_version(text(kind.api_version.as_ref())),
-            text(kind.kind.as_ref())
-        )
-    })?;
+    let entry = entry_of(api, kind).ok_or_else(|| no_such_kind(kind))?;
     let namespace = namespace_of(request, &entry, reference)?;
     let name = text(reference.name.as_ref());
     let found = if name.is_empty() {
@@ -69,6 +63,15 @@ pub(super) fn of_binding(
         };
     }
     Ok(PolicyParameters::Stored(entry, found))
+}
+
+/// What is said of a kind that is not served.
+pub(super) fn no_such_kind(kind: &ParamKind) -> String {
+    format!(
+        "failed to find resource referenced by paramKind: '{}, Kind={}'",
+        shown_version(text(kind.api_version.as_ref())),
+        text(kind.kind.as_ref())
+    )
 }
 
 /// `/v1`, or `apps/v1`: as Go shows a group and a version.

@@ -10,6 +10,7 @@ use super::parameters::{self, PolicyParameters};
 use crate::admission::reviewed_request::ReviewedRequest;
 use crate::kinds::admission_policy::FailurePolicy;
 use crate::kinds::admission_policy::program::ConditionProgram;
+use crate::shared::ApiShared;
 use crate::status::ApiError;
 
 /// What is done with a policy that is for the request, once for each parameter. An error is a
@@ -19,7 +20,45 @@ pub(super) type Run<'f, S> =
 
 /// Why a policy could not be evaluated.
 #[derive(Debug)]
-pub(in crate::admission) struct PolicyFailure(pub(in crate::admission) String);
+pub(in crate::admission) enum PolicyFailure {
+    /// The policy and its binding do not fit what is there.
+    Configuration(String),
+    /// An expression failed, or what it made cannot be used.
+    Evaluation(String),
+}
+
+impl PolicyFailure {
+    /// What a client reads.
+    pub(in crate::admission) fn into_text(self) -> String {
+        match self {
+            Self::Configuration(text) | Self::Evaluation(text) => text,
+        }
+    }
+}
+
+/// Why a policy fails whatever its bindings say, unless it ignores failures.
+pub(super) enum PolicyUse {
+    Usable,
+    Ignored,
+    Failed(String),
+}
+
+impl PolicyUse {
+    pub(super) fn new<S>(api: &ApiShared, policy: &StoredPolicy<S>) -> Self {
+        let unknown_kind = || {
+            let kind = policy.param_kind.as_ref()?;
+            parameters::entry_of(api, kind).is_none().then(|| parameters::no_such_kind(kind))
+        };
+        let why = policy.unusable.clone().or_else(unknown_kind);
+        match (why, policy.on_failure) {
+            (None, _) => Self::Usable,
+            (Some(_), FailurePolicy::Ignore) => Self::Ignored,
+            (Some(why), FailurePolicy::Fail) => {
+                Self::Failed(format!("failed to configure policy: {why}"))
+            }
+        }
+    }
+}
 
 /// Runs a policy with one binding, if it is for the request. A parameter with which it fails keeps
 /// it from no other. Gives the failures that count.
@@ -42,10 +81,6 @@ pub(super) fn with_binding<S>(
         FailurePolicy::Fail => failures.extend(ran.err()),
         FailurePolicy::Ignore => {}
     };
-    if let Some(why) = &policy.unusable {
-        note(Err(PolicyFailure(format!("failed to configure policy: {why}"))));
-        return Ok(failures);
-    }
     let authorizer = authorizer(request);
     let named = (policy.param_kind.as_ref(), binding.parameters.as_ref());
     match parameters::of_binding(request, named, work) {
@@ -61,11 +96,14 @@ pub(super) fn with_binding<S>(
                     Ok(value) => {
                         note(run(policy, input(request, Some(&value), &authorizer)?, work));
                     }
-                    Err(why) => note(Err(PolicyFailure(why))),
+                    Err(why) => note(Err(PolicyFailure::Evaluation(why))),
                 }
             }
         }
-        Err(why) => note(Err(PolicyFailure(format!("failed to configure binding: {why}")))),
+        Err(why) => {
+            let why = format!("failed to configure binding: {why}");
+            note(Err(PolicyFailure::Configuration(why)));
+        }
     }
     Ok(failures)
 }
@@ -109,7 +147,7 @@ pub(in crate::admission) fn are_met<'a>(
             }
         }
     }
-    failure.map_or(Ok(true), |why| Err(PolicyFailure(why)))
+    failure.map_or(Ok(true), |why| Err(PolicyFailure::Evaluation(why)))
 }
 
 /// A failure of an expression, as upstream shows it.

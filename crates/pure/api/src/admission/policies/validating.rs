@@ -5,7 +5,7 @@ use rekindle_structural_schema::{PolicyEvaluation, PolicyInput, PolicyWork};
 
 use super::audit;
 use super::memory::{StoredBinding, StoredPolicy};
-use super::run::{self, PolicyFailure};
+use super::run::{self, PolicyFailure, PolicyUse};
 use crate::admission::reviewed_request::ReviewedRequest;
 use crate::kinds::admission_policy::{FailurePolicy, ValidationProgram};
 use crate::status::ApiError;
@@ -42,6 +42,15 @@ pub(super) fn check(request: &ReviewedRequest<'_>) -> Result<Vec<String>, ApiErr
         if !request.is_matched(&policy.constraints)? {
             continue;
         }
+        match PolicyUse::new(api, &policy) {
+            PolicyUse::Usable => {}
+            PolicyUse::Ignored => continue,
+            PolicyUse::Failed(why) => {
+                let denied = || denied(request, &format!("'{}'", policy.name), ("", &why));
+                refused = refused.or_else(|| Some(denied()));
+                continue;
+            }
+        }
         let mut annotations = Vec::new();
         for binding in bindings {
             let named = format!("'{}' with binding '{}'", policy.name, binding.name);
@@ -58,12 +67,7 @@ pub(super) fn check(request: &ReviewedRequest<'_>) -> Result<Vec<String>, ApiErr
                     warnings.push(format!("{warning} {named}: {message}"));
                 }
                 if does("Deny") && refused.is_none() {
-                    let message =
-                        format!("ValidatingAdmissionPolicy {named} denied request: {message}");
-                    let entry = request.call.entry;
-                    let (code, reason) = code_and_reason(&reason);
-                    let denied = ApiError::denied(entry, request.name(), (code, reason), &message);
-                    refused = Some(denied);
+                    refused = Some(denied(request, &named, (&reason, &message)));
                 }
             }
         }
@@ -73,6 +77,11 @@ pub(super) fn check(request: &ReviewedRequest<'_>) -> Result<Vec<String>, ApiErr
         Some(error) => Err(error.with_warnings(warnings)),
         None => Ok(warnings),
     }
+}
+
+fn denied(request: &ReviewedRequest<'_>, named: &str, (reason, why): (&str, &str)) -> ApiError {
+    let message = format!("ValidatingAdmissionPolicy {named} denied request: {why}");
+    ApiError::denied(request.call.entry, request.name(), code_and_reason(reason), &message)
 }
 
 /// The reasons that policies may give, with their codes.
@@ -97,7 +106,11 @@ fn findings(
     let failures = run::with_binding(request, pair, work, &mut |policy, input, work| {
         validate(policy, input, work, &mut findings)
     })?;
-    let refusal = |PolicyFailure(message)| Refusal { message, reason: String::new(), index: 0 };
+    let refusal = |failure: PolicyFailure| Refusal {
+        message: failure.into_text(),
+        reason: String::new(),
+        index: 0,
+    };
     findings.refusals.extend(failures.into_iter().map(refusal));
     Ok(findings)
 }
@@ -135,7 +148,10 @@ fn validate(
             }
             Err(_) if policy.on_failure == FailurePolicy::Ignore => {}
             Err(failure) => {
-                return Err(PolicyFailure(run::in_expression(&annotation.text, &failure)));
+                return Err(PolicyFailure::Evaluation(run::in_expression(
+                    &annotation.text,
+                    &failure,
+                )));
             }
         }
     }

@@ -191,14 +191,15 @@ fn is_for_request(
     let input = run::input(request, None, &authorizer)?;
     let mut evaluation = PolicyEvaluation::new(input, &variables, &work);
     let met = match &webhook.unusable {
-        Some(why) => Err(PolicyFailure(why.clone())),
+        Some(why) => Err(PolicyFailure::Configuration(why.clone())),
         None => run::are_met(&webhook.conditions, &mut evaluation),
     };
     match met {
         Ok(met) => Ok(met),
-        Err(PolicyFailure(why)) => match webhook.on_failure {
+        Err(failure) => match webhook.on_failure {
             FailurePolicy::Ignore => Ok(false),
             FailurePolicy::Fail => {
+                let why = failure.into_text();
                 Err(ApiError::forbidden(request.call.entry, request.name(), &why))
             }
         },

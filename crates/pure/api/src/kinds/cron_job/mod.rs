@@ -10,7 +10,7 @@ use rekindle_types::Tick;
 
 use super::defaults;
 use super::preparation;
-use super::{pod, template};
+use super::template;
 use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, POD_NAMES, RequestContext, ResourceNames, ResourceScope, Subresource,
@@ -18,7 +18,7 @@ use crate::registry::resource::{
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
-use crate::validation::{items, selector, text};
+use crate::validation::{Path, items, selector, text};
 
 /// 2024-01-01: of the five years after it, one has a 29th of February.
 const ANY_TIME: Tick = Tick::from_secs(1_704_067_200);
@@ -77,9 +77,11 @@ impl ApiKind for CronJob {
 
     fn warnings(&self) -> Vec<String> {
         let mut warnings: Vec<String> = never_fires(self).into_iter().collect();
-        let pods = self.spec.job_template.spec.iter().flat_map(|spec| &spec.template.spec);
-        let field = "spec.jobTemplate.spec.template.spec";
-        warnings.extend(pods.flat_map(|pods| pod::warnings(pods, field)));
+        let job = Path::new("spec").child("jobTemplate").child("spec");
+        let template = self.spec.job_template.spec.as_ref().map(|spec| &spec.template);
+        warnings.extend(
+            template.into_iter().flat_map(|pods| template::warnings(pods, &job.child("template"))),
+        );
         warnings
     }
 

@@ -123,7 +123,9 @@ impl ApiKind for Job {
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.spec.as_ref().map_or_else(Vec::new, |spec| template::warnings(&spec.template))
+        self.spec
+            .as_ref()
+            .map_or_else(Vec::new, |spec| template::warnings(&spec.template, &template::field()))
     }
 
     fn selectable_fields(&self) -> Vec<(&'static str, String)> {

@@ -4,7 +4,6 @@
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 
 use super::{CONTROLLER_UID, JOB_NAME, OLD_CONTROLLER_UID, OLD_JOB_NAME, policies};
-use crate::kinds::pod::validate::{SpecHolder, pod_spec};
 use crate::kinds::template;
 use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{Path, names, numbers, selector, text};
@@ -170,13 +169,12 @@ fn pod_selector(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
 /// The template.
 fn pods(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
     let template_field = field.child("template");
-    let mut errors = template::check_metadata(&spec.template, &template_field);
+    let mut errors = template::check_pods(&spec.template, &template_field);
     let spec_field = template_field.child("spec");
     let Some(pods) = &spec.template.spec else {
         errors.push(FieldError::required(spec_field, ""));
         return errors;
     };
-    errors.extend(pod_spec(pods, SpecHolder::Template, &spec_field));
     let policy_field = spec_field.child("restartPolicy");
     match text(pods.restart_policy.as_ref()) {
         // Always is what defaulting leaves where the user said nothing; a Job's pods must be able

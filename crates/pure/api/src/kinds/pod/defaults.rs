@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
     Container, HTTPGetAction, ObjectFieldSelector, Pod, PodSpec, Probe, ResourceFieldSelector,
-    ResourceRequirements, Toleration, Volume,
+    ResourceRequirements, SELinuxOptions, TCPSocketAction, Toleration, Volume,
 };
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -33,8 +33,9 @@ pub(crate) fn pod(pod: &mut Pod) {
     for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
         requests_from_limits(container.resources.as_mut());
     }
+    huge_pages_from_containers(spec);
     requests_from_containers(spec);
-    requests_from_limits(spec.resources.as_mut());
+    requests_from_limits_of_pod(spec.resources.as_mut());
     spec.enable_service_links.get_or_insert(true);
     // a template keeps a negative period, and gets a warning
     if spec.termination_grace_period_seconds.is_some_and(|seconds| seconds < 0) {
@@ -51,6 +52,7 @@ pub(crate) fn pod(pod: &mut Pod) {
     default_tolerations(&mut spec.tolerations, TOLERATION_SECONDS);
     if let Some(status) = &mut pod.status {
         quantities::canonicalize_list(status.allocated_resources.as_mut());
+        defaults::drop_empty_text(&mut status.phase);
     }
 }
 
@@ -84,7 +86,7 @@ pub(crate) fn pod_spec(spec: &mut PodSpec) {
     defaults::text(&mut spec.dns_policy, "ClusterFirst");
     defaults::text(&mut spec.restart_policy, "Always");
     defaults::text(&mut spec.scheduler_name, "default-scheduler");
-    spec.security_context.get_or_insert_default();
+    se_linux(spec.security_context.get_or_insert_default().se_linux_options.as_mut());
     spec.termination_grace_period_seconds.get_or_insert(30);
     if spec.service_account_name.is_none() {
         spec.service_account_name.clone_from(&spec.service_account);
@@ -129,7 +131,12 @@ fn container(container: &mut Container) {
     canonical_amounts(Some(container.resources.get_or_insert_default()));
     for port in container.ports.iter_mut().flatten() {
         defaults::text(&mut port.protocol, "TCP");
+        defaults::drop_zero(&mut port.host_port);
+        defaults::drop_empty_text(&mut port.host_ip);
+        defaults::drop_empty_text(&mut port.name);
     }
+    let context = container.security_context.as_mut();
+    se_linux(context.and_then(|context| context.se_linux_options.as_mut()));
     for source in container.env.iter_mut().flatten().filter_map(|env| env.value_from.as_mut()) {
         field_ref(source.field_ref.as_mut());
         resource_field_ref(source.resource_field_ref.as_mut());
@@ -149,7 +156,15 @@ fn container(container: &mut Container) {
     if let Some(lifecycle) = &mut container.lifecycle {
         for handler in [&mut lifecycle.post_start, &mut lifecycle.pre_stop].into_iter().flatten() {
             http_get(handler.http_get.as_mut());
+            tcp_socket(handler.tcp_socket.as_mut());
         }
+    }
+}
+
+fn se_linux(options: Option<&mut SELinuxOptions>) {
+    let Some(options) = options else { return };
+    for slot in [&mut options.user, &mut options.role, &mut options.type_, &mut options.level] {
+        defaults::drop_empty_text(slot);
     }
 }
 
@@ -160,6 +175,7 @@ fn probe(probe: Option<&mut Probe>) {
     defaults::number(&mut probe.success_threshold, 1);
     defaults::number(&mut probe.failure_threshold, 3);
     http_get(probe.http_get.as_mut());
+    tcp_socket(probe.tcp_socket.as_mut());
     if let Some(grpc) = &mut probe.grpc {
         grpc.service.get_or_insert_default();
     }
@@ -169,6 +185,13 @@ fn http_get(action: Option<&mut HTTPGetAction>) {
     let Some(action) = action else { return };
     defaults::text(&mut action.path, "/");
     defaults::text(&mut action.scheme, "HTTP");
+    defaults::drop_empty_text(&mut action.host);
+}
+
+fn tcp_socket(action: Option<&mut TCPSocketAction>) {
+    if let Some(action) = action {
+        defaults::drop_empty_text(&mut action.host);
+    }
 }
 
 fn volume(volume: &mut Volume) {
@@ -252,6 +275,33 @@ fn requests_from_limits(resources: Option<&mut ResourceRequirements>) {
     for (name, limit) in limits {
         if !requests.contains_key(name) {
             requests.insert(name.clone(), limit.clone());
+        }
+    }
+}
+
+/// The same of a pod as a whole, for what it can ask for.
+fn requests_from_limits_of_pod(resources: Option<&mut ResourceRequirements>) {
+    let Some(resources) = resources else { return };
+    for (name, limit) in resources.limits.iter().flatten() {
+        if resources::is_pod_level(name) {
+            let requests = resources.requests.get_or_insert_default();
+            requests.entry(name.clone()).or_insert_with(|| limit.clone());
+        }
+    }
+}
+
+/// The huge pages of a pod with resources of its own are those of its containers, where it says
+/// nothing of their size.
+fn huge_pages_from_containers(spec: &mut PodSpec) {
+    let limits = resources::sum_over_containers(spec, |container| {
+        Amounts::read(container.resources.as_ref().and_then(|r| r.limits.as_ref()))
+    });
+    let Some(own) = spec.resources.as_mut() else { return };
+    for (name, amount) in limits.iter().filter(|(name, _)| name.starts_with("hugepages-")) {
+        let is_asked = own.requests.as_ref().is_some_and(|asked| asked.contains_key(name));
+        if !is_asked {
+            let limits = own.limits.get_or_insert_default();
+            limits.entry(name.to_owned()).or_insert_with(|| Quantity(amount.to_string()));
         }
     }
 }

@@ -3,8 +3,10 @@
 mod advice;
 pub(super) mod annotations;
 pub(crate) mod defaults;
+mod deprecated_keys;
 mod image;
 mod label_keys;
+mod overlaps;
 pub(super) mod profiles;
 mod resize;
 mod row;
@@ -12,6 +14,7 @@ mod status;
 pub mod unenforced;
 pub(crate) mod validate;
 
+pub(crate) use advice::AdvisedPod;
 pub use row::PodSummary;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodSpec, PodStatus};
@@ -115,19 +118,16 @@ impl ApiKind for Pod {
         });
         let annotations = self.metadata.annotations.as_ref();
         let profiles = spec.map(|spec| profiles::agree(annotations, spec, &Path::new("spec")));
-        ephemeral.into_iter().chain(gated).chain(profiles.into_iter().flatten()).collect()
+        profiles.into_iter().flatten().chain(ephemeral).chain(gated).collect()
     }
 
     fn validate(&self) -> Vec<FieldError> {
-        let mut errors = self.spec.as_ref().map_or_else(
+        let field = Path::new("metadata").child("annotations");
+        let annotations = self.metadata.annotations.as_ref();
+        let mut errors = annotations::check(annotations, self.spec.as_ref(), &field);
+        errors.extend(self.spec.as_ref().map_or_else(
             || vec![FieldError::required("spec", "")],
             |spec| validate::pod_spec(spec, validate::SpecHolder::Pod, &Path::new("spec")),
-        );
-        let field = Path::new("metadata").child("annotations");
-        errors.extend(annotations::check(
-            self.metadata.annotations.as_ref(),
-            self.spec.as_ref(),
-            &field,
         ));
         if let Some(spec) = &self.spec {
             let (name, field) = (text(self.metadata.name.as_ref()), Path::new("spec"));
@@ -147,9 +147,22 @@ impl ApiKind for Pod {
     fn warnings(&self) -> Vec<String> {
         let field = Path::new("metadata").child("annotations");
         let of_ladder = ladder_annotations::warnings(self.metadata.annotations.as_ref(), &field);
-        let of_profiles = profiles::warnings(self.metadata.annotations.as_ref(), &field);
-        let of_spec = self.spec.as_ref().map_or_else(Vec::new, |spec| warnings(spec, "spec"));
-        of_ladder.into_iter().chain(of_profiles).chain(of_spec).collect()
+        let of_spec = self.spec.as_ref().map_or_else(Vec::new, |spec| {
+            warnings(&AdvisedPod {
+                holder: validate::SpecHolder::Pod,
+                annotations: self.metadata.annotations.as_ref(),
+                annotations_field: &field,
+                spec,
+                field: &Path::new("spec"),
+            })
+        });
+        of_ladder.into_iter().chain(of_spec).collect()
+    }
+
+    fn warnings_of_preparation(&self) -> Vec<String> {
+        let Some(spec) = &self.spec else { return Vec::new() };
+        let field = Path::new("metadata").child("annotations");
+        profiles::app_armor_warnings(self.metadata.annotations.as_ref(), spec, &field)
     }
 
     fn selectable_fields(&self) -> Vec<(&'static str, String)> {
@@ -300,10 +313,10 @@ fn keep_priority(spec: Option<&mut PodSpec>, old: Option<&PodSpec>) {
     }
 }
 
-/// Everything worth a Warning in the spec of a Pod or of a template, which stands at `prefix`.
-pub(crate) fn warnings(spec: &PodSpec, prefix: &str) -> Vec<String> {
-    let mut warnings = advice::warnings(spec, prefix);
-    warnings.extend(unenforced::warnings(spec, prefix));
+/// Everything worth a Warning in a pod, or in the pods of a template.
+pub(crate) fn warnings(pod: &AdvisedPod<'_>) -> Vec<String> {
+    let mut warnings = advice::warnings(pod);
+    warnings.extend(unenforced::warnings(pod.spec, &pod.field.to_string()));
     warnings
 }
 

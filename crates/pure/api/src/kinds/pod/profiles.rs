@@ -7,15 +7,23 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{AppArmorProfile, Container, PodSpec};
 use rekindle_types::ephemeral::as_container;
 
-use super::validate::descending_path;
+use super::advice::AdvisedPod;
+use super::validate::{SpecHolder, descending_path};
 use crate::registry::field_error::FieldError;
 use crate::validation::{ListKeys, Path, items};
 
-type Annotations = BTreeMap<String, String>;
+pub(super) type Annotations = BTreeMap<String, String>;
 
 const SECCOMP_OF_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_OF_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+
+/// Annotations that do nothing since a version, and the field that took their place.
+const FORGOTTEN: [(&str, &str, &str); 3] = [
+    ("scheduler.alpha.kubernetes.io/critical-pod", "v1.16", "priorityClassName"),
+    ("security.alpha.kubernetes.io/sysctls", "v1.11", "sysctls"),
+    ("security.alpha.kubernetes.io/unsafe-sysctls", "v1.11", "sysctls"),
+];
 
 /// So that a pod of many containers does not drown its own answer.
 const WARNINGS_MAX: usize = 8;
@@ -62,32 +70,34 @@ pub(super) fn check(
     spec: Option<&PodSpec>,
     field: &Path,
 ) -> Vec<FieldError> {
+    let all = || annotations.into_iter().flatten();
     let mut errors = Vec::new();
+    if let Some(profile) = annotations.and_then(|all| all.get(SECCOMP_OF_POD)) {
+        errors.extend(check_seccomp(profile, &field.child(SECCOMP_OF_POD)));
+    }
+    for (key, profile) in all().filter(|(key, _)| key.starts_with(SECCOMP_OF_CONTAINER)) {
+        errors.extend(check_seccomp(profile, &field.child(key)));
+    }
     let containers = spec.map_or_else(ListKeys::new, names_of_containers);
-    for (key, value) in annotations.into_iter().flatten() {
-        if key == SECCOMP_OF_POD || key.starts_with(SECCOMP_OF_CONTAINER) {
-            match seccomp(value) {
-                Some(AnnotatedProfile::Localhost(path)) => {
-                    errors.extend(descending_path(path, &field.key(key)));
-                }
-                Some(AnnotatedProfile::RuntimeDefault | AnnotatedProfile::Unconfined) => {}
-                None => errors.push(FieldError::invalid(
-                    field.key(key),
-                    value,
-                    "must be a valid seccomp profile",
-                )),
-            }
-        } else if let Some(name) = key.strip_prefix(APP_ARMOR) {
-            if !containers.has(name) {
-                errors.push(FieldError::invalid(field.key(key), name, "container not found"));
-            }
-            if !value.is_empty() && AnnotatedProfile::read(value).is_none() {
-                let detail = format!("invalid AppArmor profile name: {value:?}");
-                errors.push(FieldError::invalid(field.key(key), value, detail));
-            }
+    for (key, value) in all() {
+        let Some(name) = key.strip_prefix(APP_ARMOR) else { continue };
+        if !containers.has(name) {
+            errors.push(FieldError::invalid(field.key(key), name, "container not found"));
+        }
+        if !value.is_empty() && AnnotatedProfile::read(value).is_none() {
+            let detail = format!("invalid AppArmor profile name: {value:?}");
+            errors.push(FieldError::invalid(field.key(key), value, detail));
         }
     }
     errors
+}
+
+fn check_seccomp(profile: &str, field: &Path) -> Vec<FieldError> {
+    match seccomp(profile) {
+        Some(AnnotatedProfile::Localhost(path)) => descending_path(path, field),
+        Some(AnnotatedProfile::RuntimeDefault | AnnotatedProfile::Unconfined) => Vec::new(),
+        None => vec![FieldError::invalid(field, profile, "must be a valid seccomp profile")],
+    }
 }
 
 fn names_of_containers(spec: &PodSpec) -> ListKeys<&str> {
@@ -194,38 +204,109 @@ pub(super) fn check_update(
 /// Writes into the fields of a new pod what only its annotations say of AppArmor (upstream:
 /// `applyAppArmorVersionSkew`).
 pub(super) fn into_fields(annotations: Option<&Annotations>, spec: &mut PodSpec) {
-    let Some(annotations) =
-        annotations.filter(|all| all.keys().any(|key| key.starts_with(APP_ARMOR)))
-    else {
-        return;
-    };
-    let of_pod = spec.security_context.as_ref();
-    if of_pod.is_some_and(|context| context.app_armor_profile.is_some()) {
-        return;
-    }
-    let all = spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten());
+    let Some(annotations) = annotations.filter(|_| !is_windows(spec)) else { return };
+    let of_pod = app_armor_of_pod(spec).cloned();
+    let all = spec.init_containers.iter_mut().flatten().chain(spec.containers.iter_mut());
     for container in all {
-        let text = annotations.get(&format!("{APP_ARMOR}{}", container.name));
-        let Some(profile) = text.and_then(|text| AnnotatedProfile::read(text)) else { continue };
-        let (kind, name) = profile.in_field();
+        let Some(text) = superseded(annotations, container, of_pod.as_ref()) else { continue };
+        let Some(profile) = AnnotatedProfile::read(text) else { continue };
         let context = container.security_context.get_or_insert_default();
-        context.app_armor_profile.get_or_insert_with(|| AppArmorProfile {
-            type_: kind.to_owned(),
-            localhost_profile: name.map(str::to_owned),
-        });
+        context.app_armor_profile = Some(app_armor_field(profile));
     }
 }
 
-/// What to use in their place.
-pub(in crate::kinds) fn warnings(annotations: Option<&Annotations>, field: &Path) -> Vec<String> {
-    let keys = annotations.into_iter().flat_map(BTreeMap::keys);
-    let old = keys.filter(|key| is_profile(key)).map(|key| {
-        let field = field.key(key);
-        if key.starts_with(APP_ARMOR) {
-            format!("{field}: deprecated since v1.30; use the \"appArmorProfile\" field instead")
-        } else {
-            format!("{field}: non-functional in v1.27+; use the \"seccompProfile\" field instead")
-        }
-    });
-    old.take(WARNINGS_MAX).collect()
+/// Which annotations of a new pod the fields have taken over, before [`into_fields`]. A client
+/// learns that even if the pod is refused then.
+pub(super) fn app_armor_warnings(
+    annotations: Option<&Annotations>,
+    spec: &PodSpec,
+    field: &Path,
+) -> Vec<String> {
+    let Some(annotations) = annotations.filter(|_| !is_windows(spec)) else {
+        return Vec::new();
+    };
+    let of_pod = app_armor_of_pod(spec);
+    let all = items(spec.init_containers.as_ref()).iter().chain(&spec.containers);
+    all.filter(|container| superseded(annotations, container, of_pod).is_some())
+        .map(|container| app_armor_warning(&container.name, field))
+        .take(WARNINGS_MAX)
+        .collect()
+}
+
+/// The annotation of a container without a field of its own, unless the pod's says the same.
+fn superseded<'a>(
+    annotations: &'a Annotations,
+    container: &Container,
+    of_pod: Option<&AppArmorProfile>,
+) -> Option<&'a str> {
+    let context = container.security_context.as_ref();
+    if context.is_some_and(|context| context.app_armor_profile.is_some()) {
+        return None;
+    }
+    let text = annotations.get(&format!("{APP_ARMOR}{}", container.name))?;
+    let annotated = AnnotatedProfile::read(text).map(app_armor_field);
+    (of_pod.is_none() || annotated.as_ref() != of_pod).then_some(text)
+}
+
+fn app_armor_field(profile: AnnotatedProfile<'_>) -> AppArmorProfile {
+    let (kind, name) = profile.in_field();
+    AppArmorProfile { type_: kind.to_owned(), localhost_profile: name.map(str::to_owned) }
+}
+
+fn is_windows(spec: &PodSpec) -> bool {
+    spec.os.as_ref().is_some_and(|os| os.name == "windows")
+}
+
+fn app_armor_of_pod(spec: &PodSpec) -> Option<&AppArmorProfile> {
+    spec.security_context.as_ref()?.app_armor_profile.as_ref()
+}
+
+fn app_armor_warning(container: &str, field: &Path) -> String {
+    let field = field.key(&format!("{APP_ARMOR}{container}"));
+    format!("{field}: deprecated since v1.30; use the \"appArmorProfile\" field instead")
+}
+
+fn seccomp_warning(key: &str, field: &Path) -> String {
+    let field = field.key(key);
+    format!("{field}: non-functional in v1.27+; use the \"seccompProfile\" field instead")
+}
+
+/// Annotations that fields have replaced, and that mean nothing any more.
+pub(super) fn forgotten_warnings(annotations: Option<&Annotations>, field: &Path) -> Vec<String> {
+    let given = |key: &str| annotations.is_some_and(|all| all.contains_key(key));
+    let forgotten = FORGOTTEN.iter().filter(|(key, ..)| given(key));
+    forgotten
+        .map(|(key, since, newer)| {
+            let field = field.key(key);
+            format!("{field}: non-functional in {since}+; use the {newer:?} field instead")
+        })
+        .collect()
+}
+
+/// What to use in place of the annotation that is the whole pod's.
+pub(super) fn seccomp_warning_of_pod(pod: &AdvisedPod<'_>) -> Option<String> {
+    let context = pod.spec.security_context.as_ref();
+    let is_annotated = pod.annotations.is_some_and(|all| all.contains_key(SECCOMP_OF_POD));
+    let has_field = context.is_some_and(|context| context.seccomp_profile.is_some());
+    (is_annotated && !has_field).then(|| seccomp_warning(SECCOMP_OF_POD, pod.annotations_field))
+}
+
+/// What to use in place of the annotations of a container. Those of AppArmor are the preparation's
+/// to name, if it is a pod's.
+pub(super) fn warnings_of_container(pod: &AdvisedPod<'_>, container: &Container) -> Vec<String> {
+    let Some(annotations) = pod.annotations else { return Vec::new() };
+    let context = container.security_context.as_ref();
+    let mut warnings = Vec::new();
+    let key = format!("{SECCOMP_OF_CONTAINER}{}", container.name);
+    let has_field = context.is_some_and(|context| context.seccomp_profile.is_some());
+    if annotations.contains_key(&key) && !has_field {
+        warnings.push(seccomp_warning(&key, pod.annotations_field));
+    }
+    let has_field = context.is_some_and(|context| context.app_armor_profile.is_some())
+        || app_armor_of_pod(pod.spec).is_some();
+    let is_annotated = annotations.contains_key(&format!("{APP_ARMOR}{}", container.name));
+    if pod.holder == SpecHolder::Template && is_annotated && !has_field {
+        warnings.push(app_armor_warning(&container.name, pod.annotations_field));
+    }
+    warnings
 }

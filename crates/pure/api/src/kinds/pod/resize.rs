@@ -12,6 +12,8 @@ use crate::validation::{Path, items};
 
 const IMMUTABLE: &str = "only cpu and memory resources are mutable";
 
+const IMMUTABLE_POD_LEVEL: &str = "only cpu and memory resources are mutable at pod-level";
+
 const IMMUTABLE_INIT: &str =
     "only cpu and memory resources for init or sidecar containers are mutable";
 
@@ -32,6 +34,7 @@ pub(super) fn keep_all_but_resources(new: &mut Pod, old: &Pod) {
     {
         spec.containers = asked.containers;
         spec.init_containers = asked.init_containers;
+        spec.resources = asked.resources;
         new.spec = Some(spec);
         return;
     }
@@ -66,6 +69,11 @@ pub(super) fn validate(new: &Pod, old: &Pod) -> Vec<FieldError> {
             "Pod QOS Class may not change as a result of resizing",
         ));
     }
+    let (of_pod, was) = (to.resources.as_ref(), from.resources.as_ref());
+    errors.extend(removed(of_pod, was, &field.child("resources")));
+    if other_resources(of_pod) != other_resources(was) {
+        errors.push(FieldError::forbidden(&field, IMMUTABLE_POD_LEVEL));
+    }
     let moved = moved_containers(to, from, &field);
     if !moved.is_empty() {
         errors.extend(moved);
@@ -77,8 +85,6 @@ pub(super) fn validate(new: &Pod, old: &Pod) -> Vec<FieldError> {
         let (new, old) = (new.resources.as_ref(), old.resources.as_ref());
         errors.extend(removed(new, old, &field.child("resources")));
     }
-    let (of_pod, was) = (to.resources.as_ref(), from.resources.as_ref());
-    errors.extend(removed(of_pod, was, &field.child("resources")));
     errors.extend(other_changes(to, from, &field));
     errors
 }
@@ -97,9 +103,6 @@ fn other_changes(to: &PodSpec, from: &PodSpec, field: &Path) -> Vec<FieldError> 
     errors.extend(
         init.map(|(index, _)| refused(field.child("initContainers").index(index), IMMUTABLE_INIT)),
     );
-    if other_resources(to.resources.as_ref()) != other_resources(from.resources.as_ref()) {
-        errors.push(refused(field.child("resources"), IMMUTABLE));
-    }
     errors
 }
 
@@ -123,12 +126,12 @@ fn other_resources(resources: Option<&ResourceRequirements>) -> ResourceRequirem
 /// Containers stay as many, by the same names, in the same order.
 fn moved_containers(to: &PodSpec, from: &PodSpec, field: &Path) -> Vec<FieldError> {
     let lists = [
+        ("containers", to.containers.as_slice(), from.containers.as_slice()),
         (
             "initContainers",
             items(to.init_containers.as_ref()),
             items(from.init_containers.as_ref()),
         ),
-        ("containers", to.containers.as_slice(), from.containers.as_slice()),
     ];
     let mut errors = Vec::new();
     for (name, to, from) in lists {

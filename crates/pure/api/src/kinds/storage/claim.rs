@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::{
 use rekindle_types::{Quantity, Tick};
 
 use super::{
-    FILESYSTEM, STORAGE, access_mode_errors, data_source, modes_cell, not_done_here, size_error,
-    size_of, volume_mode_error, volume_mode_warning,
+    FILESYSTEM, STORAGE, access_mode_errors, data_source, fractional_sizes, modes_cell,
+    not_done_here, size_error, size_of, volume_mode_error, volume_mode_warning,
 };
 use crate::kinds::defaults;
 use crate::registry::field_error::FieldError;
@@ -80,7 +80,9 @@ impl ApiKind for PersistentVolumeClaim {
             not_done_here(&field.child("volumeAttributesClassName"), why)
         });
         let block = volume_mode_warning(spec.volume_mode.as_ref(), &field.child("volumeMode"));
-        source.into_iter().chain(attributes).chain(block).collect()
+        let mut warnings = fractional_sizes(spec, &field);
+        warnings.extend(source.into_iter().chain(attributes).chain(block));
+        warnings
     }
 
     fn validate(&self) -> Vec<FieldError> {

@@ -12,6 +12,7 @@ mod volume_attributes_class;
 
 pub(crate) use claim::{set_spec_defaults as set_claim_defaults, spec_errors as claim_errors};
 
+use k8s_openapi::api::core::v1::PersistentVolumeClaimSpec;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
 
 use crate::registry::field_error::FieldError;
@@ -74,6 +75,17 @@ fn volume_mode_error(mode: Option<&String>, field: Path) -> Option<FieldError> {
 fn volume_mode_warning(mode: Option<&String>, field: &Path) -> Option<String> {
     let is_block = text(mode) == BLOCK;
     is_block.then(|| not_done_here(field, "no volume is a block device, pods wait"))
+}
+
+/// What to say of a claim that asks for parts of bytes.
+pub(crate) fn fractional_sizes(spec: &PersistentVolumeClaimSpec, field: &Path) -> Vec<String> {
+    let Some(resources) = &spec.resources else { return Vec::new() };
+    let field = field.child("resources");
+    let lists = [("requests", &resources.requests), ("limits", &resources.limits)];
+    let of_list = |(name, list): (&str, &Option<ResourceList>)| {
+        quantities::fraction_warning(size_of(list.as_ref())?, &field.child(name).key(STORAGE))
+    };
+    lists.into_iter().filter_map(of_list).collect()
 }
 
 /// A size, which must be more than nothing.

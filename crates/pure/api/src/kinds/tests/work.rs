@@ -203,7 +203,7 @@ const BODIES: &[(&str, &str, u64, Body)] = &[
         let ephemeral = list(n, |n| json!({"name": name(n), "image": "a"}));
         with_container(json!({}), json!({"ephemeralContainers": ephemeral}))
     }),
-    ("projected sources", "pods", 4, |n| {
+    ("projected sources", "pods", 2, |n| {
         let source = |n| json!({"serviceAccountToken": {"path": name(n)}});
         let items = list(n, |n| json!({"key": "a", "path": name(n)}));
         let mut sources = list(n, source);

@@ -265,7 +265,9 @@ fn warning(source: &str, field: &Path) -> Option<String> {
         || "accepted, but no node of this version of Rekindle mounts it: pods wait".to_owned(),
         str::to_owned,
     );
-    Some(format!("{}: {why}", field.child(source)))
+    // upstream's warnings name this field so
+    let shown = if source == "storageos" { "storageOS" } else { source };
+    Some(format!("{}: {why}", field.child(shown)))
 }
 
 #[cfg(test)]

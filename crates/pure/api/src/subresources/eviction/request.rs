@@ -24,7 +24,8 @@ pub(super) struct EvictionRequest {
 
 impl EvictionRequest {
     pub(super) fn read(call: &ApiCall<'_>) -> Result<Self, ApiError> {
-        let UnstoredBody { object: mut eviction, warnings } = unstored::<Eviction>(call, KIND)?;
+        let UnstoredBody { object: mut eviction, warnings } =
+            unstored::<Eviction>(call.request, call.options.field_validation, KIND)?;
         check_names(call, &mut eviction.metadata)?;
         let mut options = eviction.delete_options.unwrap_or_default();
         if call.options.dry_run == DryRun::All {

@@ -97,6 +97,11 @@ fn patches_and_the_owners_that_they_leave_are_as_recorded() {
     play("patches", include_str!("patches.json"));
 }
 
+#[test]
+fn details_of_admission_and_reviews_are_as_recorded() {
+    play("admission_details", include_str!("admission_details.json"));
+}
+
 /// Plays an area, prints what differs, and compares what is unequal with the list.
 fn play(area: &str, recorded: &str) {
     let cases: Vec<RecordedCase> = serde_json::from_str(recorded).unwrap();

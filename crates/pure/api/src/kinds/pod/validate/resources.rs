@@ -1,6 +1,7 @@
 //! Requests and limits.
 
 use k8s_openapi::api::core::v1::{Container, ContainerResizePolicy, PodSpec, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
 use rekindle_types::Quantity;
 use rekindle_types::resources::{Amounts, is_pod_level, sum_over_containers};
 
@@ -19,7 +20,7 @@ pub(super) fn validate_container_resources(
     field: &Path,
 ) -> Vec<FieldError> {
     let Some(resources) = &container.resources else { return Vec::new() };
-    let mut errors = requirements(resources, field);
+    let mut errors = requirements(resources, &ResourceOwner::Container, field);
     let used = items(resources.claims.as_ref());
     errors.extend(claims::validate_container_claims(used, pod, &field.child("claims")));
     errors
@@ -36,11 +37,7 @@ pub(super) fn pod_level(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
                 "claims cannot be set for Resources at pod-level",
             ));
         }
-        for (name, list) in [("limits", &resources.limits), ("requests", &resources.requests)] {
-            errors.extend(pod_level_names(list.as_ref(), &field.child(name)));
-        }
-        let known = of_known_names(resources);
-        errors.extend(requirements(&known, &field));
+        errors.extend(requirements(resources, &ResourceOwner::Pod, &field));
         errors.extend(agree(spec, resources, &field));
     }
     // upstream's validation names the overhead so
@@ -49,49 +46,20 @@ pub(super) fn pod_level(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     errors
 }
 
-/// What is asked for a pod as a whole, without the names that it cannot ask for: these are named
-/// already.
-fn of_known_names(resources: &ResourceRequirements) -> ResourceRequirements {
-    let known = |list: &Option<ResourceList>| {
-        let list = list.as_ref()?;
-        let known = list.iter().filter(|(name, _)| is_pod_level(name));
-        Some(known.map(|(name, amount)| (name.clone(), amount.clone())).collect())
-    };
-    ResourceRequirements {
-        claims: None,
-        limits: known(&resources.limits),
-        requests: known(&resources.requests),
-    }
-}
-
-fn pod_level_names(list: Option<&ResourceList>, field: &Path) -> Vec<FieldError> {
-    let names = list.into_iter().flat_map(ResourceList::keys);
-    names
-        .filter(|name| !is_pod_level(name))
-        .map(|name| {
-            let supported = ["cpu", "hugepages-", "memory"];
-            FieldError::not_supported(field.key(name), name, &supported)
-        })
-        .collect()
-}
-
 /// What the containers ask for together is no more than what is asked for the pod, and none has a
 /// higher limit.
 fn agree(spec: &PodSpec, own: &ResourceRequirements, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let validate_container_resources = |container: &Container| {
+    let requests = sum_over_containers(spec, |container: &Container| {
         Amounts::read(container.resources.as_ref().and_then(|r| r.requests.as_ref()))
-    };
-    let (requests, limits) = (Amounts::read(own.requests.as_ref()), own.limits.as_ref());
-    for (name, sum) in sum_over_containers(spec, validate_container_resources).iter() {
-        let asked = requests.get(name);
-        let is_named = own.requests.as_ref().is_some_and(|list| list.contains_key(name));
-        if is_named && sum.millis() > asked.millis() {
-            let detail = "must be greater than or equal to aggregate container requests of";
-            let field = field.child("requests").key(name);
-            errors.push(FieldError::invalid(field, asked.to_string(), format!("{detail} {sum}")));
-        }
-    }
+    });
+    errors.extend(below_sum("requests", own.requests.as_ref(), requests.iter(), field));
+    let pages = sum_over_containers(spec, |container: &Container| {
+        Amounts::read(container.resources.as_ref().and_then(|r| r.limits.as_ref()))
+    });
+    let pages = pages.iter().filter(|(name, _)| name.starts_with("hugepages-"));
+    errors.extend(below_sum("limits", own.limits.as_ref(), pages, field));
+    let limits = own.limits.as_ref();
     for (index, container) in spec.containers.iter().enumerate() {
         let validate_container_resources =
             container.resources.as_ref().and_then(|r| r.limits.as_ref());
@@ -106,6 +74,24 @@ fn agree(spec: &PodSpec, own: &ResourceRequirements, field: &Path) -> Vec<FieldE
         }
     }
     errors
+}
+
+/// What a pod has less of than its containers together.
+fn below_sum<'a>(
+    side: &str,
+    own: Option<&ResourceList>,
+    sums: impl Iterator<Item = (&'a str, Quantity)>,
+    field: &Path,
+) -> Vec<FieldError> {
+    let of_each = |(name, sum): (&str, Quantity)| {
+        let asked = quantities::read(own?.get(name)?).ok()?;
+        (sum.millis() > asked.millis()).then(|| {
+            let detail =
+                format!("must be greater than or equal to aggregate container {side} of {sum}");
+            FieldError::invalid(field.child(side).key(name), asked.to_string(), detail)
+        })
+    };
+    sums.filter_map(of_each).collect()
 }
 
 /// What a change of resources means for the container (KEP-1287).
@@ -146,92 +132,119 @@ pub(super) fn resize_policy(
     errors
 }
 
-fn requirements(resources: &ResourceRequirements, field: &Path) -> Vec<FieldError> {
-    let mut errors = amounts(resources.limits.as_ref(), &field.child("limits"));
-    errors.extend(amounts(resources.requests.as_ref(), &field.child("requests")));
-    let requests_field = field.child("requests");
-    for (name, request) in resources.requests.iter().flatten() {
-        let Some(limit) = resources.limits.as_ref().and_then(|limits| limits.get(name)) else {
-            if !may_overcommit(name) {
-                errors.push(FieldError::required(
-                    field.child("limits"),
-                    "Limit must be set for non overcommitable resources",
-                ));
-            }
-            continue;
-        };
-        let (Ok(asked), Ok(most)) = (quantities::read(request), quantities::read(limit)) else {
-            continue; // named above
-        };
-        if !may_overcommit(name) && asked.millis() != most.millis() {
-            errors.push(FieldError::invalid(
-                &requests_field,
-                &request.0,
-                format!("must be equal to {name} limit of {most}"),
-            ));
-        } else if asked.millis() > most.millis() {
-            errors.push(FieldError::invalid(
-                &requests_field,
-                &request.0,
-                format!("must be less than or equal to {name} limit of {most}"),
-            ));
-        }
+fn requirements(
+    resources: &ResourceRequirements,
+    of: &ResourceOwner,
+    field: &Path,
+) -> Vec<FieldError> {
+    let (limits_field, requests_field) = (field.child("limits"), field.child("requests"));
+    let mut errors = Vec::new();
+    for (name, limit) in resources.limits.iter().flatten() {
+        errors.extend(of.amount(name, limit, &limits_field.key(name)));
+        errors.extend(part_of_page(name, limit, &limits_field.key(name)));
     }
-    errors.extend(huge_pages(resources, field));
+    for (name, request) in resources.requests.iter().flatten() {
+        errors.extend(of.amount(name, request, &requests_field.key(name)));
+        match resources.limits.as_ref().and_then(|limits| limits.get(name)) {
+            Some(limit) => errors.extend(above_limit(name, request, limit, &requests_field)),
+            None if may_overcommit(name) => {}
+            None => {
+                let why = "Limit must be set for non overcommitable resources";
+                errors.push(FieldError::required(&limits_field, why));
+            }
+        }
+        errors.extend(part_of_page(name, request, &requests_field.key(name)));
+    }
+    errors.extend(only_huge_pages(resources, field));
     errors
 }
 
-/// Whole pages, and not without CPU or memory.
-fn huge_pages(resources: &ResourceRequirements, field: &Path) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let (mut asks, mut has_others) = (false, false);
-    for (side, list) in [("limits", &resources.limits), ("requests", &resources.requests)] {
-        for (name, amount) in list.iter().flatten() {
-            has_others |= matches!(name.as_str(), "cpu" | "memory");
-            let Some(size) = name.strip_prefix("hugepages-") else { continue };
-            asks = true;
-            let (Ok(amount), size) = (quantities::read(amount), size.parse::<Quantity>()) else {
-                continue; // named before
-            };
-            let is_whole = size
-                .ok()
-                .and_then(|size| amount.units().checked_rem(size.units()))
-                .is_some_and(|rest| rest == 0);
-            if !is_whole {
-                let detail = format!("{amount} is not positive integer multiple of {name}");
-                let field = field.child(side).key(name);
-                errors.push(FieldError::invalid(field, amount.to_string(), detail));
+/// What is wrong with a request, beside its limit.
+fn above_limit(
+    name: &str,
+    request: &QuantityText,
+    limit: &QuantityText,
+    field: &Path,
+) -> Option<FieldError> {
+    // what is no quantity is named elsewhere
+    let (asked, most) = (quantities::read(request).ok()?, quantities::read(limit).ok()?);
+    let relation = if !may_overcommit(name) && asked.millis() != most.millis() {
+        "equal to"
+    } else if asked.millis() > most.millis() {
+        "less than or equal to"
+    } else {
+        return None;
+    };
+    let detail = format!("must be {relation} {name} limit of {most}");
+    Some(FieldError::invalid(field, &request.0, detail))
+}
+
+/// Huge pages are whole.
+fn part_of_page(name: &str, amount: &QuantityText, field: &Path) -> Option<FieldError> {
+    let size: Quantity = name.strip_prefix("hugepages-")?.parse().ok()?;
+    let amount = quantities::read(amount).ok()?;
+    // an amount has no more than thousandths
+    let rest = amount.millis().checked_rem(size.millis());
+    (rest != Some(0)).then(|| {
+        let detail = format!("{amount} is not positive integer multiple of {name}");
+        FieldError::invalid(field, amount.to_string(), detail)
+    })
+}
+
+/// Huge pages come with CPU or memory.
+fn only_huge_pages(resources: &ResourceRequirements, field: &Path) -> Option<FieldError> {
+    let names = || {
+        let lists = [&resources.limits, &resources.requests];
+        lists.into_iter().flatten().flat_map(ResourceList::keys)
+    };
+    let asks = names().any(|name| name.starts_with("hugepages-"));
+    let has_others = names().any(|name| matches!(name.as_str(), "cpu" | "memory"));
+    (asks && !has_others).then(|| FieldError::forbidden(field, "HugePages require cpu or memory"))
+}
+
+/// Whose resources are checked.
+enum ResourceOwner {
+    Container,
+    Pod,
+}
+
+impl ResourceOwner {
+    /// What is wrong with the name or the amount of one resource.
+    fn amount(&self, name: &str, amount: &QuantityText, key: &Path) -> Vec<FieldError> {
+        let mut errors = match self {
+            Self::Container => resource_names::of_container(name, key),
+            Self::Pod if is_pod_level(name) => Vec::new(),
+            Self::Pod => {
+                let supported = ["cpu", "hugepages-", "memory"];
+                vec![FieldError::not_supported(key, name, &supported)]
             }
+        };
+        errors.extend(counted_amount(name, amount, key));
+        errors
+    }
+}
+
+/// An amount that is none, or that counts things in parts.
+fn counted_amount(name: &str, amount: &QuantityText, key: &Path) -> Option<FieldError> {
+    match quantities::check_non_negative(amount, key) {
+        Ok(amount) if resource_names::is_extended(name) && !amount.is_whole() => {
+            Some(FieldError::invalid(key, amount.to_string(), "must be an integer"))
         }
+        Ok(_) => None,
+        Err(error) => Some(error),
     }
-    if asks && !has_others {
-        errors.push(FieldError::forbidden(field, "HugePages require cpu or memory"));
-    }
-    errors
 }
 
 fn amounts(list: Option<&ResourceList>, field: &Path) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    for (name, amount) in list.into_iter().flatten() {
-        let key = field.key(name);
-        errors.extend(resource_names::of_container(name, &key));
-        match quantities::check_non_negative(amount, &key) {
-            Ok(amount) if !is_fractional(name) && !amount.is_whole() => {
-                errors.push(FieldError::invalid(&key, amount.to_string(), "must be an integer"));
-            }
-            Ok(_) => {}
-            Err(error) => errors.push(error),
-        }
-    }
-    errors
+    let of_each = |(name, amount): (&String, &QuantityText)| {
+        ResourceOwner::Container.amount(name, amount, &field.key(name))
+    };
+    list.into_iter().flatten().flat_map(of_each).collect()
 }
 
-/// Extended resources are counted.
-fn is_fractional(name: &str) -> bool {
-    resource_names::is_native(name) && !name.starts_with("hugepages-")
-}
-
-/// Huge pages and extended resources are whole things: what is requested is what there is.
+/// Huge pages and what has a domain of its own are whole things: what is requested is what there
+/// is.
 fn may_overcommit(name: &str) -> bool {
-    resource_names::is_native(name) && !name.starts_with("hugepages-")
+    let is_of_others = name.contains('/') && !name.contains("kubernetes.io/");
+    !is_of_others && !name.starts_with("hugepages-")
 }

@@ -162,7 +162,8 @@ pub(super) fn own_users(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     }
     let shared = [
         ("hostNetwork", spec.host_network),
-        ("hostPID", spec.host_pid),
+        // upstream names the field so
+        ("HostPID", spec.host_pid),
         ("hostIPC", spec.host_ipc),
     ];
     let shared = shared.into_iter().filter(|(_, host)| *host == Some(true));

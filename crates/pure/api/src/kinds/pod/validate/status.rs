@@ -27,9 +27,11 @@ pub(crate) fn pod_status(new: &Pod, old: &Pod) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, condition) in items(status.conditions.as_ref()).iter().enumerate() {
         let kind = condition.type_.as_str();
+        let field = field.child("conditions").index(index);
+        errors.extend(generation(condition.observed_generation, &field));
         if !OWN_CONDITIONS.contains(&kind) {
-            let field = field.child("conditions").index(index).child("type");
-            errors.extend(invalid_each(&field, kind, names::qualified(kind)));
+            // upstream names the field so
+            errors.extend(invalid_each(&field.child("Type"), kind, names::qualified(kind)));
         }
     }
     let nominated = text(status.nominated_node_name.as_ref());
@@ -37,6 +39,7 @@ pub(crate) fn pod_status(new: &Pod, old: &Pod) -> Vec<FieldError> {
         let messages = names::dns_subdomain(nominated);
         errors.extend(invalid_each(&field.child("nominatedNodeName"), nominated, messages));
     }
+    errors.extend(generation(status.observed_generation, &field));
     errors.extend(claims(status, spec, &field.child("resourceClaimStatuses")));
     let pod_ips = items(status.pod_ips.as_ref()).iter().map(|ip| ip.ip.as_str());
     errors.extend(addresses(&pod_ips.collect::<Vec<_>>(), &field.child("podIPs")));
@@ -68,6 +71,12 @@ pub(crate) fn pod_status(new: &Pod, old: &Pod) -> Vec<FieldError> {
         }
     }
     errors
+}
+
+fn generation(observed: Option<i64>, field: &Path) -> Option<FieldError> {
+    let observed = observed.filter(|observed| *observed < 0)?;
+    let why = "must be a non-negative integer";
+    Some(FieldError::invalid(field.child("observedGeneration"), observed, why))
 }
 
 /// Each claim that the status speaks of is one of the pod's.

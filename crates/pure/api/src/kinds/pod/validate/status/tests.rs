@@ -72,7 +72,7 @@ fn what_no_node_would_say_is_refused() {
     for (status, expected) in [
         (
             json!({"conditions": [{"type": "Ready", "status": "True"}, {"type": "a b", "status": "True"}]}),
-            &["status.conditions[1].type: Invalid value: \"a b\": name part must consist"][..],
+            &["status.conditions[1].Type: Invalid value: \"a b\": name part must consist"][..],
         ),
         (
             json!({"nominatedNodeName": "Upper"}),
