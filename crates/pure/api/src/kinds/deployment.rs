@@ -128,14 +128,7 @@ impl SubresourceStrategy<StatusPart> for Deployment {
 
 fn spec_errors(spec: &DeploymentSpec, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    for (name, value) in [
-        ("replicas", spec.replicas),
-        ("minReadySeconds", spec.min_ready_seconds),
-        ("revisionHistoryLimit", spec.revision_history_limit),
-        ("progressDeadlineSeconds", spec.progress_deadline_seconds),
-    ] {
-        errors.extend(numbers::non_negative(value.unwrap_or(0), &field.child(name)));
-    }
+    errors.extend(numbers::non_negative(spec.replicas.unwrap_or(0), &field.child("replicas")));
     errors.extend(template::check(
         template::PodMaker::ReplicaSet,
         &spec.selector,
@@ -144,6 +137,13 @@ fn spec_errors(spec: &DeploymentSpec, field: &Path) -> Vec<FieldError> {
     ));
     if let Some(strategy) = &spec.strategy {
         errors.extend(strategy_errors(strategy, &field.child("strategy")));
+    }
+    for (name, value) in [
+        ("minReadySeconds", spec.min_ready_seconds),
+        ("revisionHistoryLimit", spec.revision_history_limit),
+        ("progressDeadlineSeconds", spec.progress_deadline_seconds),
+    ] {
+        errors.extend(numbers::non_negative(value.unwrap_or(0), &field.child(name)));
     }
     if let Some(deadline) = spec.progress_deadline_seconds
         && deadline <= spec.min_ready_seconds.unwrap_or(0)

@@ -84,14 +84,16 @@ impl ApiKind for StatefulSet {
     preparation::updates_of_spec!();
 
     fn validate(&self) -> Vec<FieldError> {
-        spec_errors(&self.spec, Vec::new(), &Path::new("spec"))
+        spec_errors(&self.spec, ErrorsOfNew::default(), &Path::new("spec"))
     }
 
-    /// An older one may have a Service of any name.
     fn validate_created(&self) -> Vec<FieldError> {
         let field = Path::new("spec");
-        let of_service = service_name_errors(&self.spec, &field.child("serviceName"));
-        spec_errors(&self.spec, of_service, &field)
+        let of_new = ErrorsOfNew {
+            claims: claim_errors(&self.spec, &field.child("volumeClaimTemplates")),
+            service: service_name_errors(&self.spec, &field.child("serviceName")),
+        };
+        spec_errors(&self.spec, of_new, &field)
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
@@ -148,11 +150,15 @@ fn service_name_errors(spec: &StatefulSetSpec, field: &Path) -> Vec<FieldError> 
     }
 }
 
-fn spec_errors(
-    spec: &StatefulSetSpec,
-    of_service: Vec<FieldError>,
-    field: &Path,
-) -> Vec<FieldError> {
+/// What is wrong with fields that cannot change. An older StatefulSet may have any claims, and a
+/// Service of any name.
+#[derive(Default)]
+struct ErrorsOfNew {
+    claims: Vec<FieldError>,
+    service: Vec<FieldError>,
+}
+
+fn spec_errors(spec: &StatefulSetSpec, of_new: ErrorsOfNew, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let management = text(spec.pod_management_policy.as_ref());
     if !matches!(management, "OrderedReady" | "Parallel") {
@@ -173,14 +179,14 @@ fn spec_errors(
             }
         }
     }
+    errors.extend(of_new.claims);
     for (name, value) in [("replicas", spec.replicas), ("minReadySeconds", spec.min_ready_seconds)]
     {
         errors.extend(numbers::non_negative(value.unwrap_or(0), &field.child(name)));
     }
     let start = spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0);
     errors.extend(numbers::non_negative(start, &field.child("ordinals").child("start")));
-    errors.extend(claim_errors(spec, &field.child("volumeClaimTemplates")));
-    errors.extend(of_service);
+    errors.extend(of_new.service);
     let pods = with_claims(spec);
     errors.extend(template::check(PodMaker::StatefulSet, &spec.selector, &pods, field));
     errors
@@ -227,12 +233,9 @@ fn claim_errors(spec: &StatefulSetSpec, field: &Path) -> Vec<FieldError> {
     let none = PersistentVolumeClaimSpec::default();
     let mut errors = Vec::new();
     for (index, template) in items(spec.volume_claim_templates.as_ref()).iter().enumerate() {
-        let field = field.index(index);
-        let name = text(template.metadata.name.as_ref());
-        let name_field = field.child("metadata").child("name");
-        errors.extend(invalid_each(&name_field, name, names::dns_label(name)));
+        // its name is looked at as that of a volume
         let claim = template.spec.as_ref().unwrap_or(&none);
-        errors.extend(storage::claim_errors(claim, &field.child("spec")));
+        errors.extend(storage::claim_errors(claim, &field.index(index).child("spec")));
     }
     errors
 }
