@@ -74,6 +74,11 @@ fn unknown_format() -> ApiError {
     )
 }
 
+/// How much of a body an error shows.
+const SHOWN_BYTES_MAX: usize = 30;
+/// How much of a body an error quotes.
+const DOCUMENT_BYTES_MAX: usize = 4_096;
+
 /// Reads a body.
 pub fn read(format: BodyFormat, bytes: &[u8]) -> Result<Body, ApiError> {
     if bytes.len() > BODY_BYTES_MAX {
@@ -130,6 +135,9 @@ pub fn read_apply(bytes: &[u8]) -> Result<Body, ApiError> {
 fn body_error(error: BodyReadError, malformed: impl FnOnce(String) -> String) -> ApiError {
     match error {
         BodyReadError::TooManyValues => ApiError::too_large_because(&error.to_string()),
+        BodyReadError::Malformed(why) if why.starts_with("EOF while parsing") => {
+            ApiError::bad_request(malformed("unexpected end of JSON input".to_owned()))
+        }
         BodyReadError::Malformed(why) => ApiError::bad_request(malformed(why)),
     }
 }
@@ -177,8 +185,10 @@ pub fn object(
     (format, document): (BodyFormat, &[u8]),
     validation: FieldValidation,
 ) -> Result<DecodedObject, ApiError> {
-    let mut body = read(format, document)?;
-    check_type(entry, &mut body.value)?;
+    let mut body = read_of_kind(entry, format, document)?;
+    if let Err(error) = check_type(entry, document, &mut body.value) {
+        return Err(error.with_warnings(unknown_fields(entry, &body, validation)));
+    }
     let cannot = |why: String| {
         let (kind, version) = (&entry.kind, &entry.version);
         ApiError::bad_request(format!(
@@ -189,6 +199,12 @@ pub fn object(
         object_and_strict_errors(entry, &body).map_err(|why| why.into_error(cannot))?;
     let strict_errors = match validation {
         FieldValidation::Ignore => Vec::new(),
+        // a custom object is looked through by the names of its schema
+        FieldValidation::Strict | FieldValidation::Warn
+            if entry.origin == KindOrigin::Definition =>
+        {
+            strict_errors.texts()
+        }
         FieldValidation::Strict | FieldValidation::Warn => {
             strict_errors.texts_of_document(format, document)
         }
@@ -201,6 +217,48 @@ pub fn object(
             Ok(DecodedObject { object, warnings: strict_errors })
         }
     }
+}
+
+/// Reads the body of an object. Of a custom one, an error also says what was wanted, and how the
+/// body begins.
+fn read_of_kind(entry: &KindEntry, format: BodyFormat, document: &[u8]) -> Result<Body, ApiError> {
+    read(format, document).map_err(|error| match (entry.origin, error.code().as_u16()) {
+        (KindOrigin::Definition, 400) => unrecognized(entry, &error.status().message, document),
+        _ => error,
+    })
+}
+
+/// The answer to a body that is no custom object.
+fn unrecognized(entry: &KindEntry, why: &str, document: &[u8]) -> ApiError {
+    let kind = &entry.kind;
+    let shown = shown_beginning(document);
+    ApiError::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+    ))
+}
+
+/// How a body begins: as text if it is JSON, else in hexadecimal digits.
+fn shown_beginning(document: &[u8]) -> String {
+    let beginning = &document[..document.len().min(SHOWN_BYTES_MAX)];
+    let shown = match beginning.first() {
+        None => return "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(beginning).into_owned(),
+        Some(_) => beginning.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    if beginning.len() < document.len() { format!("{shown} ...") } else { shown }
+}
+
+/// The fields that are warned of in a custom object of another version.
+fn unknown_fields(entry: &KindEntry, body: &Body, validation: FieldValidation) -> Vec<String> {
+    let value = &body.value;
+    let said = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
+    let is_of_kind = entry.origin == KindOrigin::Definition
+        && said("kind") == entry.kind
+        && said("apiVersion") != entry.api_version;
+    if !is_of_kind || validation != FieldValidation::Warn {
+        return Vec::new();
+    }
+    object_and_strict_errors(entry, body).map_or_else(|_| Vec::new(), |(_, errors)| errors.texts())
 }
 
 /// Why a body is no object of its kind.
@@ -257,7 +315,7 @@ pub fn object_and_strict_errors(
 }
 
 /// `apiVersion` and `kind` may be left out, but not differ from what the path says.
-fn check_type(entry: &KindEntry, value: &mut Value) -> Result<(), ApiError> {
+fn check_type(entry: &KindEntry, document: &[u8], value: &mut Value) -> Result<(), ApiError> {
     if value.is_null() {
         *value = Value::Object(serde_json::Map::new());
     }
@@ -270,17 +328,13 @@ fn check_type(entry: &KindEntry, value: &mut Value) -> Result<(), ApiError> {
     };
     let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
-    if entry.origin != KindOrigin::BuiltIn {
-        for (field, said) in [("apiVersion", api_version), ("kind", kind)] {
-            if said.is_empty() {
-                return Err(ApiError::bad_request(format!(
-                    "the object provided is unrecognized (must be of type {}): {field} is missing",
-                    entry.kind
-                )));
-            }
-        }
+    if entry.origin == KindOrigin::Definition && kind.is_empty() {
+        let text = String::from_utf8_lossy(&document[..document.len().min(DOCUMENT_BYTES_MAX)]);
+        let why = format!("Object 'Kind' is missing in '{text}'");
+        return Err(unrecognized(entry, &why, document));
     }
-    if !api_version.is_empty() && api_version != entry.api_version {
+    let needs_version = entry.origin == KindOrigin::Definition;
+    if (needs_version || !api_version.is_empty()) && api_version != entry.api_version {
         return Err(ApiError::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version ({})",
             entry.api_version

@@ -51,6 +51,10 @@ pub trait AnyObject: Send + Sync + 'static {
     }
     /// See [`ApiKind::warnings`].
     fn warnings(&self) -> Vec<String>;
+    /// See [`ApiKind::warnings_of_change`]. `old` must be of the same kind.
+    fn warnings_of_change(&self, _old: &dyn AnyObject) -> Vec<String> {
+        self.warnings()
+    }
     /// See [`ApiKind::warnings_of_new`].
     fn warnings_of_new(&self) -> Vec<String> {
         Vec::new()
@@ -153,6 +157,9 @@ impl<K: ApiKind> AnyObject for K {
     }
     fn is_compared_first(&self) -> bool {
         K::IS_COMPARED_FIRST
+    }
+    fn warnings_of_change(&self, old: &dyn AnyObject) -> Vec<String> {
+        ApiKind::warnings_of_change(self, same_kind(old))
     }
     fn warnings(&self) -> Vec<String> {
         ApiKind::warnings(self)

@@ -130,6 +130,11 @@ pub trait ApiKind:
         Vec::new()
     }
 
+    /// The same of a changed object.
+    fn warnings_of_change(&self, _old: &Self) -> Vec<String> {
+        self.warnings()
+    }
+
     /// The same of a new object only.
     fn warnings_of_new(&self) -> Vec<String> {
         let Some(whole) = Self::NAME_IS_IN else { return Vec::new() };

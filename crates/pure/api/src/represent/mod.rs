@@ -109,6 +109,10 @@ impl ObjectRenderer<'_> {
         let head = format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":");
         let mut head = head.into_bytes();
         head.extend_from_slice(&self.list_meta(meta)?);
+        if objects.is_empty() && matches!(self.form, Representation::Metadata(..)) {
+            head.extend_from_slice(b",\"items\":null}");
+            return Ok(ListPieces::whole(head.into()));
+        }
         head.extend_from_slice(b",\"items\":[");
         let head_of_object = head_of_object(self.entry);
         let item = |object| self.item(object, &head_of_object);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::TERMS_MAX;
-use crate::registry::KindEntry;
+use crate::registry::{KindEntry, KindOrigin};
 use crate::status::ApiError;
 
 /// Terms that must all hold.
@@ -80,13 +80,15 @@ impl FieldSelector {
             if known {
                 continue;
             }
-            return Err(ApiError::bad_request(if entry.selectable_fields.is_empty() {
-                format!(
-                    "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
-                )
-            } else {
-                format!("field label not supported: {field}")
-            }));
+            return Err(ApiError::bad_request(
+                if entry.origin == KindOrigin::BuiltIn && entry.selectable_fields.is_empty() {
+                    format!(
+                        "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                    )
+                } else {
+                    format!("field label not supported: {field}")
+                },
+            ));
         }
         Ok(())
     }

@@ -49,7 +49,11 @@ pub(crate) fn patch(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
         if before["spec"]["replicas"].is_null() {
             before["spec"]["replicas"] = 0.into();
         }
-        let mut scale = read(patch.clone().apply(SCHEMA, before)?)?;
+        let patched = patch.clone().apply(SCHEMA, before)?;
+        let mut scale: Scale = serde_json::from_value(patched.clone()).map_err(|error| {
+            let shown = patch.shown(&patched);
+            ApiError::invalid_patch(&FieldError::invalid("patch", shown, error.to_string()))
+        })?;
         object_meta::settle_namespace(call.entry, &mut scale.metadata, call.path)?;
         object_meta::check_name(&scale.metadata, call.path)?;
         Ok(scale)

@@ -39,7 +39,8 @@ pub(crate) fn create_object(
     }
     let prefix = object.meta().generate_name.clone().unwrap_or_default();
     if !object_meta::name(object.as_ref()).is_empty() || prefix.is_empty() {
-        return write_named(call, object, &warnings)?.map_err(|name| taken_error(call, &name));
+        return write_named(call, object, &warnings)?
+            .map_err(|name| taken_error(call, &name).with_warnings(warnings.clone()));
     }
     let mut taken = String::new();
     for _ in 0..NAMES_TRIED_MAX {
@@ -50,7 +51,7 @@ pub(crate) fn create_object(
             Err(name) => taken = name,
         }
     }
-    Err(ApiError::already_exists(call.entry, &taken))
+    Err(ApiError::already_exists(call.entry, &taken).with_warnings(warnings))
 }
 
 /// Fills in all that a new object gets before its name is final.

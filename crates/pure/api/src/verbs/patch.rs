@@ -252,6 +252,10 @@ fn settle_type(
     {
         return Err(UnreadableBody::Word(other_custom_type(entry, fields)));
     }
+    if !is_same && entry.origin == KindOrigin::Definition {
+        let has_kind = !kind.is_empty();
+        return Err(without_type(has_kind, patched));
+    }
     if !is_same && !keeps_type {
         return Err(UnreadableBody::Type(format!(
             "apiVersion and kind cannot change: they are {:?} and {:?}, not {api_version:?} and {kind:?}",
@@ -261,6 +265,15 @@ fn settle_type(
     fields.insert("apiVersion".to_owned(), entry.api_version.as_ref().into());
     fields.insert("kind".to_owned(), entry.kind.as_ref().into());
     Ok(PatchedType::Kept)
+}
+
+/// The answer to a patch that takes the kind or the version of a custom object away.
+fn without_type(has_kind: bool, patched: &Value) -> UnreadableBody {
+    if !has_kind {
+        return UnreadableBody::Type(format!("Object 'Kind' is missing in '{patched}'"));
+    }
+    let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+    UnreadableBody::Word(ApiError::internal(why))
 }
 
 /// The answer to a custom object of another type than that of its path.

@@ -33,6 +33,10 @@ pub(crate) fn update(call: &ApiCall<'_>, part: ObjectPart) -> Result<RequestOutc
         let decoded = DecodedObject { object, warnings: decoded.warnings };
         return create_in_place(call, decoded);
     }
+    if call.api.store.newest(&call.key()).is_none() {
+        let missing = ApiError::not_found(call.entry, &call.path.name);
+        return Err(missing.with_warnings(decoded.warnings));
+    }
     change(call, part, |_| {
         Ok(ProposedObject {
             object: object.boxed_clone(),
@@ -222,7 +226,7 @@ fn warn(
 ) -> Result<(), ApiError> {
     match part {
         ObjectPart::Main => {
-            warnings.extend(object.warnings());
+            warnings.extend(object.warnings_of_change(old));
             warnings.extend(review.run(AdmissionStage::Warned, object)?);
         }
         // of what is new; of the rest it was warned before

@@ -4,7 +4,10 @@ use rekindle_types::validation::{FieldError, field_error::FieldProblem};
 use serde_json::Value;
 
 use super::value_path::{ValuePath, field_below};
-use crate::{error_list::ErrorList, shown::shown};
+use crate::{
+    error_list::ErrorList,
+    shown::{json, shown},
+};
 
 /// The errors of a value, and how many checks it went through. Of the alternatives of `anyOf` and
 /// `oneOf`, the one with most checks explains the failure, as in kube-openapi.
@@ -98,7 +101,7 @@ impl Reporter<'_> {
     ) -> FieldError {
         let names: Vec<String> = allowed
             .iter()
-            .map(|value| value.as_str().map_or_else(|| shown(value), str::to_owned))
+            .map(|value| value.as_str().map_or_else(|| json(value), str::to_owned))
             .collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         FieldError {

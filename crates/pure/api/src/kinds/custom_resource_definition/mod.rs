@@ -4,6 +4,8 @@
 mod defaults;
 mod validate;
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionNames, CustomResourceDefinitionStatus,
 };
@@ -69,6 +71,14 @@ impl ApiKind for CustomResourceDefinition {
 
     fn warnings(&self) -> Vec<String> {
         validate::unrecognized_formats(self)
+    }
+
+    /// Of formats that were there before it is not warned again.
+    fn warnings_of_change(&self, old: &Self) -> Vec<String> {
+        let mut warnings = self.warnings();
+        let known = BTreeSet::from_iter(old.warnings());
+        warnings.retain(|warning| !known.contains(warning));
+        warnings
     }
 
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {

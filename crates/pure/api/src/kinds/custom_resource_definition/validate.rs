@@ -41,13 +41,20 @@ pub(super) fn definition(definition: &CustomResourceDefinition) -> Vec<FieldErro
     let mut errors = Vec::from_iter(group_error(&spec.group, &field.child("group")));
     errors.extend(scope_error(&spec.scope, &field.child("scope")));
     errors.extend(defaults_error(spec, &tree, &field));
-    let in_common = InCommon::of(&spec.versions);
-    errors.extend(versions_errors(&spec.versions, in_common, &tree, &field));
+    let common = CommonParts::of(&spec.versions);
+    errors.extend(missing_schemas(&tree, &field));
+    errors.extend(versions_errors(&spec.versions, common, &tree, &field));
     errors.extend(names_errors(&spec.names, &field.child("names")));
-    if in_common == InCommon::Yes
-        && let [first, ..] = spec.versions.as_slice()
-    {
-        errors.extend(content_errors(first, &tree["spec"]["versions"][0], &VersionPaths::common()));
+    if let [first, ..] = spec.versions.as_slice() {
+        let content = VersionContent {
+            version: first,
+            tree: &tree["spec"]["versions"][0],
+            has_status: spec.versions.iter().any(has_status),
+            parts: common,
+            paths: &VersionPaths::common(),
+            no_schema: "may only be set when validations.schema is included",
+        };
+        errors.extend(content.errors());
     }
     errors.extend(conversion::errors(spec, &field.child("conversion")));
     if spec.preserve_unknown_fields == Some(true) {
@@ -153,30 +160,50 @@ pub(super) fn update(
     changed.map(|(field, new, ..)| immutable(field, new)).collect()
 }
 
-/// Whether all versions say the same, names aside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum InCommon {
-    Yes,
-    No,
+/// The parts that all versions have in common, or those that a version has for itself.
+#[derive(Clone, Copy)]
+struct CommonParts {
+    schema: bool,
+    subresources: bool,
+    columns: bool,
+    selectable: bool,
 }
 
-impl InCommon {
+impl CommonParts {
     fn of(versions: &[CustomResourceDefinitionVersion]) -> Self {
-        let Some((first, others)) = versions.split_first() else { return Self::Yes };
-        let is_alike = |other: &CustomResourceDefinitionVersion| {
-            other.schema == first.schema
-                && other.subresources == first.subresources
-                && other.additional_printer_columns == first.additional_printer_columns
-                && other.selectable_fields == first.selectable_fields
+        let Some((first, others)) = versions.split_first() else { return Self::ALL };
+        let all = |is_alike: &dyn Fn(&CustomResourceDefinitionVersion) -> bool| {
+            others.iter().all(is_alike)
         };
-        if others.iter().all(is_alike) { Self::Yes } else { Self::No }
+        Self {
+            schema: all(&|other| other.schema == first.schema),
+            subresources: all(&|other| other.subresources == first.subresources),
+            columns: all(&|other| {
+                other.additional_printer_columns == first.additional_printer_columns
+            }),
+            selectable: all(&|other| other.selectable_fields == first.selectable_fields),
+        }
     }
+
+    const ALL: Self = Self { schema: true, subresources: true, columns: true, selectable: true };
+
+    /// The parts that are not among these.
+    const fn others(self) -> Self {
+        Self {
+            schema: !self.schema,
+            subresources: !self.subresources,
+            columns: !self.columns,
+            selectable: !self.selectable,
+        }
+    }
+}
+
+fn has_status(version: &CustomResourceDefinitionVersion) -> bool {
+    version.subresources.as_ref().is_some_and(|subresources| subresources.status.is_some())
 }
 
 /// How errors name what a version says.
 struct VersionPaths {
-    /// A schema that is missing.
-    no_schema: Path,
     schema: Path,
     columns: Path,
     selectable: Path,
@@ -188,7 +215,6 @@ impl VersionPaths {
     fn common() -> Self {
         let spec = Path::new("spec");
         Self {
-            no_schema: Self::of_version(0).no_schema,
             schema: spec.child("validation").child("openAPIV3Schema"),
             columns: spec.child("additionalPrinterColumns"),
             selectable: spec.child("selectableFields"),
@@ -198,10 +224,8 @@ impl VersionPaths {
 
     fn of_version(index: usize) -> Self {
         let version = Path::new("spec").child("versions").index(index);
-        let schema = version.child("schema").child("openAPIV3Schema");
         Self {
-            no_schema: schema.clone(),
-            schema,
+            schema: version.child("schema").child("openAPIV3Schema"),
             columns: version.child("additionalPrinterColumns"),
             selectable: version.child("selectableFields"),
             subresources: version.child("subresources"),
@@ -230,9 +254,18 @@ fn scope_error(scope: &str, field: &Path) -> Option<FieldError> {
     }
 }
 
+/// Each version has a schema.
+fn missing_schemas(tree: &Value, spec: &Path) -> Vec<FieldError> {
+    let field = spec.child("versions");
+    let versions = tree["spec"]["versions"].as_array().into_iter().flatten().enumerate();
+    let bare = versions.filter(|(_, of)| of.pointer("/schema/openAPIV3Schema").is_none());
+    let place = |at: usize| field.index(at).child("schema").child("openAPIV3Schema");
+    bare.map(|(at, _)| FieldError::required(place(at), "")).collect()
+}
+
 fn versions_errors(
     versions: &[CustomResourceDefinitionVersion],
-    in_common: InCommon,
+    common: CommonParts,
     tree: &Value,
     spec: &Path,
 ) -> Vec<FieldError> {
@@ -246,13 +279,18 @@ fn versions_errors(
             errors.push(FieldError::invalid(field, &version.name, wrong.join(",")));
         }
         errors.extend(deprecation_error(version, &field.index(index)));
-        if in_common == InCommon::No {
-            let tree = &tree["spec"]["versions"][index];
-            errors.extend(content_errors(version, tree, &VersionPaths::of_version(index)));
-        }
+        let content = VersionContent {
+            version,
+            tree: &tree["spec"]["versions"][index],
+            has_status: has_status(version),
+            parts: common.others(),
+            paths: &VersionPaths::of_version(index),
+            no_schema: "may only be set when `version.schema.openAPIV3Schema` is not included",
+        };
+        errors.extend(content.errors());
         known.insert(&version.name);
     }
-    let shown = || internal_form::versions(&tree["spec"]["versions"], in_common);
+    let shown = || internal_form::versions(&tree["spec"]["versions"], common);
     if known.len() < versions.len() {
         errors.push(shown_invalid(field.clone(), &shown(), "must contain unique version names"));
     }
@@ -330,26 +368,46 @@ fn names_errors(names: &CustomResourceDefinitionNames, field: &Path) -> Vec<Fiel
     errors
 }
 
-/// Schema, subresources, columns and selectable fields of a version.
-fn content_errors(
-    version: &CustomResourceDefinitionVersion,
-    tree: &Value,
-    paths: &VersionPaths,
-) -> Vec<FieldError> {
-    let mut errors = match tree.pointer("/schema/openAPIV3Schema") {
-        Some(schema) => check_definition_schema(&DefinitionSchema {
-            schema,
-            path: &String::from(&paths.schema),
-            has_status: tree.pointer("/subresources/status").is_some(),
-        }),
-        None => vec![FieldError::required(&paths.no_schema, "")],
-    };
-    errors.extend(scale_errors(tree, &paths.subresources));
-    for (index, column) in version.additional_printer_columns.iter().flatten().enumerate() {
-        errors.extend(column_errors(column, &paths.columns.index(index)));
+/// Schema, subresources, columns and selectable fields, of a version or of all.
+struct VersionContent<'a> {
+    version: &'a CustomResourceDefinitionVersion,
+    tree: &'a Value,
+    has_status: bool,
+    /// Which of them are looked at.
+    parts: CommonParts,
+    paths: &'a VersionPaths,
+    /// Why there are no selectable fields without a schema at the same place.
+    no_schema: &'static str,
+}
+
+impl VersionContent<'_> {
+    fn errors(&self) -> Vec<FieldError> {
+        let Self { version, tree, parts, paths, .. } = self;
+        let schema = tree.pointer("/schema/openAPIV3Schema").filter(|_| parts.schema);
+        let mut errors = Vec::new();
+        if let Some(schema) = schema {
+            errors.extend(check_definition_schema(&DefinitionSchema {
+                schema,
+                path: &String::from(&paths.schema),
+                has_status: self.has_status,
+            }));
+        }
+        if parts.subresources {
+            errors.extend(scale_errors(tree, &paths.subresources));
+        }
+        if parts.columns {
+            for (at, column) in version.additional_printer_columns.iter().flatten().enumerate() {
+                errors.extend(column_errors(column, &paths.columns.index(at)));
+            }
+        }
+        let selectable: &[SelectableField] = items(version.selectable_fields.as_ref());
+        match schema {
+            _ if !parts.selectable || selectable.is_empty() => {}
+            Some(schema) => errors.extend(selectable_errors(selectable, schema, &paths.selectable)),
+            None => errors.push(FieldError::invalid(&paths.selectable, "", self.no_schema)),
+        }
+        errors
     }
-    errors.extend(selectable_errors(version, tree, &paths.selectable));
-    errors
 }
 
 fn scale_errors(tree: &Value, field: &Path) -> Vec<FieldError> {
@@ -410,13 +468,7 @@ fn column_errors(column: &CustomResourceColumnDefinition, field: &Path) -> Vec<F
     errors
 }
 
-fn selectable_errors(
-    version: &CustomResourceDefinitionVersion,
-    tree: &Value,
-    field: &Path,
-) -> Vec<FieldError> {
-    let fields: &[SelectableField] = items(version.selectable_fields.as_ref());
-    let schema = tree.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
+fn selectable_errors(fields: &[SelectableField], schema: &Value, field: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut known = BTreeSet::new();
     for (index, selectable) in fields.iter().enumerate() {

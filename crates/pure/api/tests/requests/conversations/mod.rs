@@ -102,6 +102,11 @@ fn details_of_admission_and_reviews_are_as_recorded() {
     play("admission_details", include_str!("admission_details.json"));
 }
 
+#[test]
+fn definitions_that_were_made_at_random_are_answered_as_recorded() {
+    play("definitions", include_str!("definitions.json"));
+}
+
 /// Plays an area, prints what differs, and compares what is unequal with the list.
 fn play(area: &str, recorded: &str) {
     let cases: Vec<RecordedCase> = serde_json::from_str(recorded).unwrap();

@@ -4,7 +4,7 @@
 use rekindle_structural_schema::{InternalField, NamedField, internal_form};
 use serde_json::{Value, json};
 
-use super::InCommon;
+use super::CommonParts;
 use InternalField::{Flag, Json, Object, Objects, Schema, Text};
 
 const VERSION: &[NamedField] = &[
@@ -36,16 +36,20 @@ const COLUMN: &[NamedField] = &[
 
 /// The list of versions in an error. `versions` is the list as JSON. One without versions is shown
 /// as one that is not there: the two cannot be told apart here.
-pub(super) fn versions(versions: &Value, in_common: InCommon) -> String {
+pub(super) fn versions(versions: &Value, common: CommonParts) -> String {
     let mut versions = versions.clone();
     if versions.as_array().is_some_and(Vec::is_empty) {
         versions = json!(null);
     }
-    if in_common == InCommon::Yes {
-        for version in versions.as_array_mut().into_iter().flatten() {
-            for part in ["schema", "subresources", "additionalPrinterColumns", "selectableFields"] {
-                version[part] = json!(null);
-            }
+    let hidden = [
+        ("schema", common.schema),
+        ("subresources", common.subresources),
+        ("additionalPrinterColumns", common.columns),
+        ("selectableFields", common.selectable),
+    ];
+    for version in versions.as_array_mut().into_iter().flatten() {
+        for (part, _) in hidden.iter().filter(|(_, is_hidden)| *is_hidden) {
+            version[*part] = json!(null);
         }
     }
     internal_form(Objects(VERSION), &versions)
