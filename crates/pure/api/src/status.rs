@@ -215,10 +215,19 @@ impl ApiError {
         Self::new(code, reason, message).about(entry, name).with_cause(cause)
     }
 
-    /// 403 with the reason of an invalid object: a policy cannot change it. `message` is complete.
-    pub fn denied_in_words(entry: &KindEntry, name: &str, reason: &str, message: String) -> Self {
-        let cause = FieldCause { message: message.clone(), ..FieldCause::default() };
-        Self::new(StatusCode::FORBIDDEN, reason, message).about(entry, name).with_cause(cause)
+    /// 403 with this reason: a policy cannot change the object. Each message is complete and a
+    /// cause of its own. The first one counts.
+    pub fn denied_in_words(
+        entry: &KindEntry,
+        name: &str,
+        reason: &str,
+        messages: Vec<String>,
+    ) -> Self {
+        let first = messages.first().cloned().unwrap_or_default();
+        let error = Self::new(StatusCode::FORBIDDEN, reason, first).about(entry, name);
+        let causes = messages.into_iter();
+        let causes = causes.map(|message| FieldCause { message, ..FieldCause::default() });
+        causes.fold(error, Self::with_cause)
     }
 
     /// Another server refuses the request, with this code, reason and details. `message` is

@@ -80,7 +80,7 @@ const REVIEWED: &[(&str, usize)] = &[
     ("kinds/pod/validate/projected.rs", 1),
     ("kinds/pod/validate/resources.rs", 2),
     ("kinds/pod/validate/security.rs", 2),
-    ("kinds/pod/validate/status.rs", 1),
+    ("kinds/pod/validate/status.rs", 2),
     ("kinds/pod/validate/volume.rs", 1),
     ("kinds/pod/validate/volume_claims.rs", 1),
     ("kinds/pod/validate/volume_files.rs", 1),

@@ -19,22 +19,34 @@ pub(super) fn has(operand: &CelValue<'_>, name: &str) -> Result<bool, EvalError>
         CelValue::Message(message) => Ok(message.fields.field(name).is_some()),
         CelValue::Optional(None) => Ok(false),
         CelValue::Optional(Some(inner)) => has(inner, name),
-        _ => Err(EvalError::no_overload()),
+        CelValue::List(_) => Err(named_index()),
+        // what has no fields lacks this one, too
+        _ => Ok(false),
     }
+}
+
+/// A list has no fields.
+fn named_index() -> EvalError {
+    EvalError::new("unsupported index type 'string' in list")
+}
+
+fn no_such_key(name: impl std::fmt::Display) -> EvalError {
+    EvalError::new(format!("no such key: {name}"))
 }
 
 /// The value of a field.
 pub(super) fn select<'a>(operand: &CelValue<'a>, name: &str) -> EvalResult<'a> {
     match operand {
         CelValue::Map(map) | CelValue::Message(CelMessage { fields: map, .. }) => {
-            map.field(name).ok_or_else(|| EvalError::new(format!("no such key: {name}")))
+            map.field(name).ok_or_else(|| no_such_key(name))
         }
         CelValue::Optional(None) => Ok(CelValue::Optional(None)),
         CelValue::Optional(Some(inner)) => Ok(CelValue::Optional(match &**inner {
             CelValue::Map(map) => map.field(name).map(Rc::new),
             _ => return Err(EvalError::no_overload()),
         })),
-        _ => Err(EvalError::no_overload()),
+        CelValue::List(_) => Err(named_index()),
+        _ => Err(no_such_key(name)),
     }
 }
 
@@ -248,11 +260,11 @@ fn index<'a>(
             Some(found) => Ok(found),
             None => {
                 evaluation.charge_elements(at)?;
-                Err(EvalError::new(format!("no such key: {}", at.shown())))
+                Err(no_such_key(at.shown()))
             }
         },
         CelValue::Optional(_) => optional_index(from, at),
-        _ => Err(EvalError::no_overload()),
+        _ => Err(no_such_key(at.shown())),
     }
 }
 

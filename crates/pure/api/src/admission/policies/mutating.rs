@@ -8,10 +8,13 @@ use super::run::{self, PolicyFailure, PolicyUse};
 use crate::admission::reviewed_request::ReviewedRequest;
 use crate::admission::{WriteReview, mutations};
 use crate::call::ApiCall;
-use crate::kinds::admission_policy::{FailurePolicy, MutationProgram};
+use crate::kinds::admission_policy::{FailurePolicy, MutationForm, MutationProgram};
 use crate::patch;
 use crate::registry::{AnyObject, KindEntry};
 use crate::status::ApiError;
+
+/// The most failures that one refusal names.
+const FAILURES_MAX: usize = 64;
 
 /// Runs a policy with each of its bindings. Says whether it changed the object.
 pub(in crate::admission) fn run_policy(
@@ -22,34 +25,30 @@ pub(in crate::admission) fn run_policy(
 ) -> Result<bool, ApiError> {
     let (call, old) = (review.call(), review.old());
     let mut is_changed = false;
-    match PolicyUse::new(call.api, policy) {
-        PolicyUse::Usable => {}
-        PolicyUse::Ignored => return Ok(false),
-        PolicyUse::Failed(why) => {
+    for binding in bindings {
+        let (mut patched, mut failures): (Option<Value>, Vec<PolicyFailure>) = (None, Vec::new());
+        {
             let Some(request) = ReviewedRequest::new(call, Some(&*object), old) else {
                 return Ok(false);
             };
             if !request.is_matched(&policy.constraints)? {
                 return Ok(false);
             }
-            let message = format!("policy {:?} denied request: {why}", policy.name);
-            return Err(denied(call, object, "Forbidden", message));
-        }
-    }
-    for binding in bindings {
-        let mut patched: Option<Value> = None;
-        let mut failures = {
-            let Some(request) = ReviewedRequest::new(call, Some(&*object), old) else {
-                return Ok(false);
-            };
-            if !request.is_matched(&policy.constraints)? {
-                return Ok(false);
+            match PolicyUse::new(call.api, policy) {
+                PolicyUse::Usable => {}
+                PolicyUse::Ignored => return Ok(false),
+                PolicyUse::Failed(why) => {
+                    let message = format!("policy {:?} denied request: {why}", policy.name);
+                    return Err(denied(call, object, "Forbidden", vec![message]));
+                }
             }
             let pair = (policy.as_ref(), binding.as_ref());
-            run::with_binding(&request, pair, work, &mut |policy, input, work| {
-                mutate(call.entry, policy, (input, &mut patched), work)
-            })?
-        };
+            let of_runs = run::with_binding(&request, pair, work, &mut |policy, input, work| {
+                let made = (&mut patched, &mut failures);
+                mutate(call.entry, (policy, input), made, work)
+            })?;
+            failures.extend(of_runs);
+        }
         if let Some(patched) = patched {
             let replaced =
                 mutations::replace(call.entry, object, patched).map_err(PolicyFailure::Evaluation);
@@ -59,31 +58,36 @@ pub(in crate::admission) fn run_policy(
                 (Err(failure), FailurePolicy::Fail) => failures.push(failure),
             }
         }
-        if let Some(failure) = failures.into_iter().next() {
-            let reason = match failure {
+        if let Some(first) = failures.first() {
+            let reason = match first {
                 PolicyFailure::Configuration(_) => "Forbidden",
                 PolicyFailure::Evaluation(_) => "Invalid",
             };
-            let (policy, binding, why) = (&policy.name, &binding.name, failure.into_text());
-            let message =
-                format!("policy '{policy}' with binding '{binding}' denied request: {why}");
-            return Err(denied(call, object, reason, message));
+            let named = format!("policy '{}' with binding '{}'", policy.name, binding.name);
+            let texts = failures.into_iter().take(FAILURES_MAX).map(PolicyFailure::into_text);
+            let messages = texts.map(|why| format!("{named} denied request: {why}")).collect();
+            return Err(denied(call, object, reason, messages));
         }
     }
     Ok(is_changed)
 }
 
-fn denied(call: &ApiCall<'_>, object: &dyn AnyObject, reason: &str, message: String) -> ApiError {
+fn denied(
+    call: &ApiCall<'_>,
+    object: &dyn AnyObject,
+    reason: &str,
+    messages: Vec<String>,
+) -> ApiError {
     let name = object.meta().name.clone().unwrap_or_default();
-    ApiError::denied_in_words(call.entry, &name, reason, message)
+    ApiError::denied_in_words(call.entry, &name, reason, messages)
 }
 
 /// Runs the mutations of a policy with one parameter. Each sees what those before it made, and so
 /// do those of the next parameter.
 fn mutate(
     entry: &KindEntry,
-    policy: &StoredPolicy<MutationProgram>,
-    (input, patched): (PolicyInput<'_>, &mut Option<Value>),
+    (policy, input): (&StoredPolicy<MutationProgram>, PolicyInput<'_>),
+    (patched, failures): (&mut Option<Value>, &mut Vec<PolicyFailure>),
     work: &PolicyWork,
 ) -> Result<(), PolicyFailure> {
     let variables = &policy.program.variables;
@@ -108,7 +112,8 @@ fn mutate(
         match (made, policy.on_failure) {
             (Ok(made), _) => *patched = Some(made),
             (Err(_), FailurePolicy::Ignore) => {}
-            (Err(failure), FailurePolicy::Fail) => return Err(failure),
+            // each of those that fail is named
+            (Err(failure), FailurePolicy::Fail) => failures.push(failure),
         }
     }
     Ok(())
@@ -121,16 +126,16 @@ fn mutated<'a>(
     (evaluation, object): (&mut PolicyEvaluation<'a>, &Value),
     work: &PolicyWork,
 ) -> Result<Value, PolicyFailure> {
-    let (MutationProgram::Apply(expression) | MutationProgram::JsonPatch(expression)) = mutation;
-    let made =
-        evaluation.json(expression).map_err(|failure| PolicyFailure::Evaluation(failure.0))?;
+    let made = evaluation.json(&mutation.expression).map_err(|failure| {
+        PolicyFailure::Evaluation(run::in_expression(&mutation.text, &failure))
+    })?;
     // the object is copied, and what was made is walked over
     let bytes = |value: &Value| patch::text_bytes(value).map_err(PolicyFailure::Evaluation);
     work.charge_bytes(bytes(object)? + bytes(&made)?)
         .map_err(|failure| PolicyFailure::Evaluation(failure.0))?;
-    match mutation {
-        MutationProgram::Apply(_) => apply(entry, object, &made),
-        MutationProgram::JsonPatch(_) => patch::apply_operations(&made, object.clone())
+    match mutation.form {
+        MutationForm::Apply => apply(entry, object, &made),
+        MutationForm::JsonPatch => patch::apply_operations(&made, object.clone())
             .map_err(|why| PolicyFailure::Evaluation(format!("JSON Patch: {why}"))),
     }
 }
@@ -140,7 +145,7 @@ fn apply(entry: &KindEntry, object: &Value, made: &Value) -> Result<Value, Polic
     let schema = entry.codec.merge_schema();
     let refused = |why: String| PolicyFailure::Evaluation(format!("error applying patch: {why}"));
     if let Some(mismatch) = schema.validate(made).first() {
-        return Err(refused(format!("error convert patch object to typed object: {mismatch}")));
+        return Err(refused(format!("failed to convert patch object to typed object: {mismatch}")));
     }
     let atomic = schema.atomic_values(made);
     if !atomic.is_empty() {

@@ -10,7 +10,9 @@ mod parameters;
 pub(crate) mod program;
 mod validating;
 
-pub(crate) use mutating::{MutationProgram, is_run_again, program as mutating_program};
+pub(crate) use mutating::{
+    MutationForm, MutationProgram, is_run_again, program as mutating_program,
+};
 pub(crate) use validating::{ValidationProgram, program as validating_program};
 
 use k8s_openapi::api::admissionregistration::v1::{

@@ -23,11 +23,21 @@ const JSON_PATCH: &str = "JSONPatch";
 
 /// One change that a policy makes.
 #[derive(Debug)]
-pub(crate) enum MutationProgram {
+pub(crate) struct MutationProgram {
+    /// What becomes of the expression's value.
+    pub(crate) form: MutationForm,
+    pub(crate) expression: PolicyExpression,
+    /// The expression as it was written.
+    pub(crate) text: String,
+}
+
+/// How a mutation changes an object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum MutationForm {
     /// Applies an object, as server-side apply merges.
-    Apply(PolicyExpression),
+    Apply,
     /// Runs a JSON patch.
-    JsonPatch(PolicyExpression),
+    JsonPatch,
 }
 
 impl ApiKind for MutatingAdmissionPolicy {
@@ -185,8 +195,10 @@ fn compile_mutation(
         let shown = format!("{{{other}}}");
         compiler.refuse(FieldError::invalid(field.child(other), shown, why));
     }
-    Some(match wanted {
-        ExpressionResult::Object => MutationProgram::Apply(expression?),
-        _ => MutationProgram::JsonPatch(expression?),
-    })
+    let form = match wanted {
+        ExpressionResult::Object => MutationForm::Apply,
+        _ => MutationForm::JsonPatch,
+    };
+    let text = given.map(str::trim).unwrap_or_default().to_owned();
+    Some(MutationProgram { form, expression: expression?, text })
 }

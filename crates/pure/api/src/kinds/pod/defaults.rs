@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    Container, HTTPGetAction, ObjectFieldSelector, Pod, PodSpec, Probe, ResourceFieldSelector,
-    ResourceRequirements, SELinuxOptions, TCPSocketAction, Toleration, Volume,
+    Container, HTTPGetAction, ObjectFieldSelector, Pod, PodIP, PodSpec, PodStatus, Probe,
+    ResourceFieldSelector, ResourceRequirements, SELinuxOptions, TCPSocketAction, Toleration,
+    Volume,
 };
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -53,6 +54,18 @@ pub(crate) fn pod(pod: &mut Pod) {
     if let Some(status) = &mut pod.status {
         quantities::canonicalize_list(status.allocated_resources.as_mut());
         defaults::drop_empty_text(&mut status.phase);
+        pod_addresses(status);
+    }
+}
+
+/// The address of a pod is the first of its addresses. Where the two differ, the one counts that
+/// older clients write.
+fn pod_addresses(status: &mut PodStatus) {
+    let of_list = status.pod_ips.as_ref().and_then(|ips| ips.first()).map(|first| first.ip.clone());
+    match (status.pod_ip.as_ref().filter(|ip| !ip.is_empty()), of_list) {
+        (None, first) => status.pod_ip = first,
+        (Some(own), first) if first.as_ref() == Some(own) => {}
+        (Some(own), _) => status.pod_ips = Some(vec![PodIP { ip: own.clone() }]),
     }
 }
 

@@ -215,7 +215,8 @@ impl SubresourceStrategy<StatusPart> for Pod {
         self.metadata.generation = old.metadata.generation;
         // The class is fixed at creation.
         let class = old.status.as_ref().and_then(|status| status.qos_class.clone());
-        self.status.get_or_insert_default().qos_class = class;
+        let status = self.status.get_or_insert_default();
+        status.qos_class = status.qos_class.take().filter(|given| !given.is_empty()).or(class);
     }
 
     /// The metadata may change with the status. What stood there before is no reason to refuse what

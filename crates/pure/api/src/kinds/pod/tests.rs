@@ -409,13 +409,17 @@ fn a_status_update_changes_neither_spec_nor_class() {
     old.prepare_for_create(&ctx);
     let mut new: Pod = serde_json::from_value(json!({
         "metadata": {"name": "p", "generation": 9}, "spec": {"containers": []},
-        "status": {"phase": "Running", "qosClass": "Guaranteed"},
+        "status": {"phase": "Running"},
     }))
     .unwrap();
     SubresourceStrategy::<StatusPart>::prepare_part(&mut new, &old, &ctx);
     assert_eq!(new.spec, old.spec);
     assert_eq!(new.metadata.generation, Some(1));
-    let status = new.status.unwrap();
+    let status = new.status.as_mut().unwrap();
     assert_eq!(status.phase.as_deref(), Some("Running"));
     assert_eq!(status.qos_class.as_deref(), Some("BestEffort"));
+    status.qos_class = Some("Guaranteed".to_owned());
+    let errors = SubresourceStrategy::<StatusPart>::validate_part(&new, &old);
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert_eq!(errors[0].field, "status.qosClass");
 }

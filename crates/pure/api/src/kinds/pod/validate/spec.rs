@@ -81,7 +81,7 @@ fn system(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     match os.name.as_str() {
         "linux" => windows::none_for_linux(spec, field),
         "windows" => windows::none_of_linux(spec, field),
-        "" => vec![FieldError::required(at.child("name"), "cannot be empty")],
+        "" => vec![FieldError::required(at.child("name"), "")],
         other => vec![FieldError::not_supported(at, other, &["linux", "windows"])],
     }
 }

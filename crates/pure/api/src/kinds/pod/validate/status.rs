@@ -37,9 +37,18 @@ pub(crate) fn pod_status(new: &Pod, old: &Pod) -> Vec<FieldError> {
     let nominated = text(status.nominated_node_name.as_ref());
     if !nominated.is_empty() && status.nominated_node_name != before.nominated_node_name {
         let messages = names::dns_subdomain(nominated);
-        errors.extend(invalid_each(&field.child("nominatedNodeName"), nominated, messages));
+        let field = field.child("nominatedNodeName");
+        errors.extend(invalid_each(&field, nominated, messages));
+        if !text(spec.node_name.as_ref()).is_empty() {
+            let why = "may not be set on pods that are already bound to a node";
+            errors.push(FieldError::forbidden(field, why));
+        }
     }
     errors.extend(generation(status.observed_generation, &field));
+    let class = text(status.qos_class.as_ref());
+    if ![text(before.qos_class.as_ref()), ""].contains(&class) {
+        errors.push(FieldError::invalid(field.child("qosClass"), class, "field is immutable"));
+    }
     errors.extend(claims(status, spec, &field.child("resourceClaimStatuses")));
     let pod_ips = items(status.pod_ips.as_ref()).iter().map(|ip| ip.ip.as_str());
     errors.extend(addresses(&pod_ips.collect::<Vec<_>>(), &field.child("podIPs")));
