@@ -237,6 +237,22 @@ fn unrecognized(entry: &KindEntry, why: &str, document: &[u8]) -> ApiError {
     ))
 }
 
+/// What an object says of its type in this field: nothing is an empty text.
+///
+/// # Errors
+/// Why the type cannot be read.
+fn type_text<'a>(fields: &'a Map<String, Value>, field: &str) -> Result<&'a str, String> {
+    match fields.get(field) {
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(text),
+        Some(other) => Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go \
+             struct field .{field} of type string",
+            type_error::json_type(other)
+        )),
+    }
+}
+
 /// How a body begins: as text if it is JSON, else in hexadecimal digits.
 fn shown_beginning(document: &[u8]) -> String {
     let beginning = &document[..document.len().min(SHOWN_BYTES_MAX)];
@@ -326,8 +342,9 @@ fn check_type(entry: &KindEntry, document: &[u8], value: &mut Value) -> Result<(
             entry.kind
         )));
     };
-    let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let text =
+        |field: &str| type_text(fields, field).map_err(|why| unrecognized(entry, &why, document));
+    let (api_version, kind) = (text("apiVersion")?, text("kind")?);
     if entry.origin == KindOrigin::Definition && kind.is_empty() {
         let text = String::from_utf8_lossy(&document[..document.len().min(DOCUMENT_BYTES_MAX)]);
         let why = format!("Object 'Kind' is missing in '{text}'");
