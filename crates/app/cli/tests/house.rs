@@ -83,7 +83,7 @@ const TESTKIT: &str = "rekindle-testkit";
 
 /// All that a pure crate may use beside those: types, formats and macros. What is not here needs a
 /// look whether it does IO before it is added.
-const PURE_LIBRARIES: [&str; 24] = [
+const PURE_LIBRARIES: [&str; 25] = [
     "aes-gcm",
     "base64",
     "bytes",
@@ -103,6 +103,7 @@ const PURE_LIBRARIES: [&str; 24] = [
     "schemars",
     "serde",
     "serde-saphyr",
+    "serde-transcode",
     "serde_json",
     "serde_path_to_error",
     "sha2",
