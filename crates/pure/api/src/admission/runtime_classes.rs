@@ -76,9 +76,18 @@ fn take_scheduling(spec: &mut PodSpec, class: &RuntimeClass) -> Result<(), Strin
     }
     let mut all = spec.tolerations.take().unwrap_or_default();
     all.extend(scheduling.tolerations.iter().flatten().cloned());
+    if all.len() > TOLERATIONS_MAX {
+        return Err(format!(
+            "pod rejected: it has {} tolerations with those of its RuntimeClass, and may have {TOLERATIONS_MAX}",
+            all.len()
+        ));
+    }
     spec.tolerations = Some(widest(all)).filter(|tolerations| !tolerations.is_empty());
     Ok(())
 }
+
+/// The most tolerations of a pod with those of its class: each is compared with each.
+const TOLERATIONS_MAX: usize = 1_000;
 
 /// Tolerations without those that another one covers.
 fn widest(all: Vec<Toleration>) -> Vec<Toleration> {

@@ -72,3 +72,25 @@ fn a_pod_of_another_runtime_is_not_bound() {
     );
     assert_eq!(bind("plain"), "201 : ");
 }
+
+#[test]
+fn the_tolerations_of_a_pod_and_its_class_are_counted_before_they_are_compared() {
+    let mut bench = Bench::new();
+    let class = json!({
+        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
+        "metadata": { "name": "own" }, "handler": "rekindle",
+        "scheduling": { "tolerations": [{ "key": "own", "operator": "Exists" }] },
+    });
+    bench.create("/apis/node.k8s.io/v1/runtimeclasses", class);
+    let tolerating = |count: usize| {
+        let all: Vec<Value> = (0..count).map(|at| json!({ "key": format!("k{at}") })).collect();
+        pod_of(json!({ "runtimeClassName": "own", "tolerations": all }))
+    };
+    let refused = bench.call("POST", PODS, &tolerating(1_000));
+    assert_eq!(refused.code(), 403);
+    let why = "it has 1003 tolerations with those of its RuntimeClass, and may have 1000";
+    assert!(refused.json()["message"].as_str().unwrap().contains(why));
+    let made = bench.call("POST", PODS, &tolerating(900)).ok();
+    // with the two that every pod gets
+    assert_eq!(made["spec"]["tolerations"].as_array().unwrap().len(), 903);
+}
