@@ -197,11 +197,14 @@ fn users_of_a_pod_are_its_own_on_every_rung_and_with_every_engine() {
 #[test]
 fn what_is_the_nodes_does_not_go_with_users_of_the_pods_own() {
     let engine = Engine::start();
-    for field in ["hostNetwork", "hostPID", "hostIPC"] {
+    // upstream names the second as its own code does
+    for (field, named) in
+        [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "hostIPC")]
+    {
         let manifest =
             plain("wrong").replace("hostUsers: false", &format!("hostUsers: false, {field}: true"));
         let said = engine.kubectl_fails(&["create", "-f", "-"], &manifest);
-        let expected = format!("spec.{field}: Forbidden: when `hostUsers` is false");
+        let expected = format!("spec.{named}: Forbidden: when `hostUsers` is false");
         assert!(said.contains(&expected), "{said}");
     }
     let unmasked = plain("wrong")
