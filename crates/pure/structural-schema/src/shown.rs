@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use rekindle_types::validation::quoted;
+use rekindle_types::{go_float, json_float};
 use serde_json::{Number, Value};
 
 /// A value in an error.
@@ -110,32 +111,8 @@ impl GoNumber {
 fn go_number(number: &Number) -> String {
     match GoNumber::from_json(number) {
         GoNumber::Int(int) => int.to_string(),
-        GoNumber::Float(float) => {
-            let text = go_float_within(float, 1e-6, 1e21);
-            // JSON has no zero before the digit of an exponent
-            text.replace("e-0", "e-")
-        }
+        GoNumber::Float(float) => json_float(float),
     }
-}
-
-/// A float as Go's `%v` and `strconv.FormatFloat` with the format `g` print it: an exponent for
-/// large and small ones.
-pub(crate) fn go_float(float: f64) -> String {
-    go_float_within(float, 1e-4, 1e6)
-}
-
-/// A float, with an exponent unless its size lies within these limits.
-fn go_float_within(float: f64, plain_from: f64, exponent_from: f64) -> String {
-    if float.is_infinite() {
-        return if float > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
-    }
-    if float == 0.0 || float.is_nan() || (plain_from..exponent_from).contains(&float.abs()) {
-        return format!("{float}");
-    }
-    let text = format!("{float:e}");
-    let (digits, exponent) = text.split_once('e').expect("`{:e}` prints an exponent");
-    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
-    format!("{digits}e{sign}{exponent:0>2}")
 }
 
 #[cfg(test)]

@@ -1,25 +1,45 @@
-//! Numbers in JSON as the API server writes them: a float that is whole has no fraction.
+//! Numbers as the API server, which is written in Go, prints them.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
+use serde_json::Error;
+use serde_json::Value;
 use serde_json::ser::{Formatter, Serializer};
-use serde_json::{Error, Value};
-
-/// From this size on, a float has an exponent.
-const EXPONENT_FROM: f64 = 1e21;
 
 /// Writes JSON with the floats of Go.
 struct GoNumbers;
 
 impl Formatter for GoNumbers {
     fn write_f64<W: Write + ?Sized>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
-        if value.fract() == 0.0 && value.abs() < EXPONENT_FROM {
-            write!(writer, "{value}")
-        } else {
-            write!(writer, "{}", Value::from(value))
-        }
+        writer.write_all(json_float(value).as_bytes())
     }
+}
+
+/// A float in JSON: a whole one has no fraction.
+pub fn json_float(float: f64) -> String {
+    // an exponent has no zero before its digit there
+    float_within(float, 1e-6, 1e21).replace("e-0", "e-")
+}
+
+/// A float as Go's `%v` and `strconv.FormatFloat` with the format `g` print it: an exponent for
+/// large and small ones.
+pub fn go_float(float: f64) -> String {
+    float_within(float, 1e-4, 1e6)
+}
+
+/// A float, with an exponent unless its size lies within these limits.
+fn float_within(float: f64, plain_from: f64, exponent_from: f64) -> String {
+    if float.is_infinite() {
+        return if float > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
+    }
+    if float == 0.0 || float.is_nan() || (plain_from..exponent_from).contains(&float.abs()) {
+        return format!("{float}");
+    }
+    let text = format!("{float:e}");
+    let (digits, exponent) = text.split_once('e').expect("`{:e}` prints an exponent");
+    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
+    format!("{digits}e{sign}{exponent:0>2}")
 }
 
 /// The text of a value.
@@ -45,8 +65,10 @@ mod tests {
 
     #[test]
     fn whole_floats_have_no_fraction() {
-        let text = json_text(&json!([5.0, 1.5, 1e10, 1e20, 1e300, -2.0, 7, {"a": "1.0"}])).unwrap();
-        let expected = r#"[5,1.5,10000000000,100000000000000000000,1e+300,-2,7,{"a":"1.0"}]"#;
+        let value = json!([5.0, 1.5, 1e10, 1e20, 1e300, 1e-5, 1e-7, -2.0, 7, {"a": "1.0"}]);
+        let text = json_text(&value).unwrap();
+        let expected =
+            r#"[5,1.5,10000000000,100000000000000000000,1e+300,0.00001,1e-7,-2,7,{"a":"1.0"}]"#;
         assert_eq!(String::from_utf8(text).unwrap(), expected);
     }
 }

@@ -67,7 +67,7 @@ pub use causes::causes;
 pub use ended_by_node::{EndedByNode, NodeStopEnd};
 pub use event_severity::EventSeverity;
 pub use exit::{Exit, ExitStatus};
-pub use go_numbers::json_text;
+pub use go_numbers::{go_float, json_float, json_text};
 pub use ids::{ContainerAttempt, ContainerName, PodRef, PodUid, SandboxAttempt};
 pub use ip_family::{IpFamily, IpStack};
 pub use namespaced_name::NamespacedName;

@@ -33,16 +33,17 @@ pub(crate) fn update(call: &ApiCall<'_>, part: ObjectPart) -> Result<RequestOutc
         let decoded = DecodedObject { object, warnings: decoded.warnings };
         return create_in_place(call, decoded);
     }
-    if call.api.store.newest(&call.key()).is_none() {
-        let missing = ApiError::not_found(call.entry, &call.path.name);
-        return Err(missing.with_warnings(decoded.warnings));
-    }
-    change(call, part, |_| {
+    let changed = change(call, part, |_| {
         Ok(ProposedObject {
             object: object.boxed_clone(),
             warnings: decoded.warnings.clone(),
             ownership: FieldOwnership::Tracked,
         })
+    });
+    // what is not there is found missing before anything is proposed
+    changed.map_err(|error| match error.code() {
+        StatusCode::NOT_FOUND => error.with_warnings(decoded.warnings),
+        _ => error,
     })
 }
 

@@ -1,10 +1,11 @@
 //! `string.format`: fills values into a text.
 
+use rekindle_types::go_float;
+
 use super::{
     eval::{EvalError, EvalResult, Evaluation},
     value::{CelList, CelValue},
 };
-use crate::shown::go_float;
 
 /// How many digits a number may be printed with.
 const PRECISION_MAX: usize = 100;

@@ -4,14 +4,14 @@ use std::{cmp::Ordering, net::IpAddr, ops::Deref, rc::Rc, sync::LazyLock};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
-use rekindle_types::Quantity;
+use rekindle_types::{Quantity, go_float};
 use serde_json::{Map, Value, json};
 
 use super::{authorizer::AccessQuestion, names, semver::CelSemver};
 use crate::{
     AdditionalFields, ListIdentity, SchemaType, StructuralSchema,
     formats::{StringFormat, parse_date, parse_date_time, parse_duration},
-    shown::{GoNumber, go_float, json as json_text},
+    shown::{GoNumber, json as json_text},
     value_rules::ValueFormat,
 };
 

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use rekindle_types::go_float;
 use serde_json::Value;
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::{
     SchemaType, StructuralSchema,
-    shown::{GoNumber, go_float},
+    shown::GoNumber,
     value_rules::{ValueFormat, ValueRules},
 };
 
