@@ -30,7 +30,7 @@ pub use ladder::LadderArgs;
 pub use leader_election::LeaderElection;
 pub use nodes::NodesWanted;
 pub use operator::{MetricsAddress, ModeArg, OperatorArgs, ReportArgs, ReportOutput};
-use rekindle_api::{ServiceRange, ServiceRangeError};
+use rekindle_kinds::service_range::{ServiceRange, ServiceRangeError};
 use rekindle_runtime::image::HostImage;
 use serde::{Deserialize, Serialize};
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// For each crate, the crates of this workspace it may use (docs: ARCHITECTURE.md). `cli` may use
 /// all.
-const ARROWS: [(&str, &[&str]); 35] = [
+const ARROWS: [(&str, &[&str]); 36] = [
     ("types", &[]),
     ("audit", &["types"]),
     ("cron", &["types"]),
@@ -39,20 +39,21 @@ const ARROWS: [(&str, &[&str]); 35] = [
     ("services", &["types"]),
     ("network-policy", &["types", "services"]),
     ("net", &["types", "services", "network-policy"]),
+    ("kinds", &["types", "cron", "flow-control", "quota", "structural-schema", "structured-merge"]),
     (
         "api",
         &[
             "types",
-            "cron",
             "flow-control",
             "metrics",
             "quota",
             "store",
             "structural-schema",
             "structured-merge",
+            "kinds",
         ],
     ),
-    ("api-server", &["types", "audit", "flow-control", "metrics", "store", "api"]),
+    ("api-server", &["types", "audit", "flow-control", "metrics", "store", "kinds", "api"]),
     ("object-watch", &["types"]),
     ("runtime", &["types", "shim"]),
     ("reconcile", &["types", "metrics", "controllers", "ladder"]),
@@ -73,8 +74,21 @@ const ARROWS: [(&str, &[&str]); 35] = [
         ],
     ),
     ("agent", &["types", "metrics", "pod-driver", "cri-restart", "object-watch", "node"]),
-    ("sim", &["types", "store", "api", "pod", "pod-driver", "ladder", "controllers", "reconcile"]),
-    ("fuzz", &["types", "store", "api", "manifest", "audit", "encryption"]),
+    (
+        "sim",
+        &[
+            "types",
+            "store",
+            "kinds",
+            "api",
+            "pod",
+            "pod-driver",
+            "ladder",
+            "controllers",
+            "reconcile",
+        ],
+    ),
+    ("fuzz", &["types", "store", "kinds", "api", "manifest", "audit", "encryption"]),
     ("testkit", &[]),
 ];
 

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use http::Method;
 use rekindle_api::admission_session::AdmissionSession;
 use rekindle_api::auth::AuthorizationMode;
-use rekindle_api::{Api, ApiAnswer, ApiParts, ApiRequest, Entropy, RequestOutcome, kinds};
+use rekindle_api::{Api, ApiAnswer, ApiParts, ApiRequest, Entropy, RequestOutcome};
 use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{Committer, Store, StoreLimits};
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ impl FuzzedApi {
         let (store, committer) =
             Store::open(MemoryDisk::new(), StoreLimits::default()).expect("an empty disk");
         let api = Api::new(ApiParts {
-            registry: kinds::all(),
+            registry: rekindle_kinds::all(),
             store,
             entropy: Box::new(Counting(0)),
             authorizer: AuthorizationMode::AlwaysAllow,

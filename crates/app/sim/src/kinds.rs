@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use rekindle_api::registry::{AnyObject, KindEntry, Registry};
-use rekindle_api::{Api, keys, kinds as served};
+use rekindle_api::{Api, keys};
 use rekindle_controllers::{NamespacedName, ObjectId, ResourceKind, ViewObject};
+use rekindle_kinds::registry::{AnyObject, KindEntry, Registry};
 use rekindle_reconcile::kinds;
 use rekindle_reconcile::wire::object_from_json;
 use rekindle_store::{ObjectKey, RangeQuery, Revision, StoredObject};
@@ -28,7 +28,7 @@ pub(crate) struct ServedKinds {
 
 impl ServedKinds {
     pub(crate) fn new() -> Self {
-        let registry = served::all();
+        let registry = rekindle_kinds::all();
         let served = |kind: ResourceKind| {
             let info = kind.info();
             let entry = registry.find(info.group, info.version, info.plural)?.clone();

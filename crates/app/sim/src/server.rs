@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::Pod;
 use rekindle_api::auth::{AuthorizationMode, ClientIdentity, UserInfo};
-use rekindle_api::{Api, ApiParts, kinds as api_kinds};
+use rekindle_api::{Api, ApiParts};
 use rekindle_store::{
     BatchRow, Committer, DiskError, Revision, Store, StoreEvent, StoreLimits, StoreWatch,
     StoredObject,
@@ -164,7 +164,7 @@ impl SimServer {
         let entropy =
             RequestEntropy::new(seed.wrapping_add(opened.wrapping_mul(0x5851_f42d_4c95_7f2d)));
         let api = Api::new(ApiParts {
-            registry: api_kinds::all(),
+            registry: rekindle_kinds::all(),
             store,
             entropy: Box::new(entropy.clone()),
             authorizer: AuthorizationMode::AlwaysAllow,

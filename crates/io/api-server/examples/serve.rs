@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rekindle_api::auth::AuthorizationMode;
-use rekindle_api::{Api, ApiParts, kinds};
+use rekindle_api::{Api, ApiParts};
 use rekindle_api_server::pki::{CertificateAuthority, Kubeconfig};
 use rekindle_api_server::{
     ApiServer, Front, FrontParts, NoLogs, OsEntropy, ServerLimits, SystemClock, TlsListener,
@@ -26,7 +26,7 @@ fn main() -> Result<(), Failure> {
     let (store, committer) = Store::open(MemoryDisk::default(), StoreLimits::default())?;
     std::thread::spawn(move || committer.run());
     let api = Api::new(ApiParts {
-        registry: kinds::all(),
+        registry: rekindle_kinds::all(),
         store,
         entropy: Box::new(OsEntropy::default()),
         authorizer: AuthorizationMode::Rbac,

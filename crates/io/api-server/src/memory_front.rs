@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rekindle_api::auth::AuthorizationMode;
-use rekindle_api::{Api, ApiParts, kinds};
+use rekindle_api::{Api, ApiParts};
 use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{Store, StoreLimits};
 
@@ -16,7 +16,7 @@ pub(crate) fn front_in_memory(clock: &SystemClock, authorizer: AuthorizationMode
     let (store, committer) = opened.expect("a disk in memory is empty");
     std::thread::spawn(move || committer.run());
     let parts = ApiParts {
-        registry: kinds::all(),
+        registry: rekindle_kinds::all(),
         store,
         entropy: Box::new(OsEntropy::default()),
         authorizer,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use http::Method;
 use rekindle_api::Api;
 use rekindle_api::keys;
-use rekindle_api::registry::KindEntry;
 use rekindle_api::request::{ApiRequest, PathTarget, RequestOptions, RequestVerb};
+use rekindle_kinds::registry::KindEntry;
 use rekindle_metrics::{
     Counter, Gauge, Histogram, MetricFamily, MetricKind, MetricsSource, ProcessFiles, Text,
 };

@@ -234,7 +234,7 @@ mod tests {
             .collect();
         // The API gives Events no such finalizer.
         let exceptions = BTreeSet::from([("", "Event")]);
-        let registry = rekindle_api::kinds::all();
+        let registry = rekindle_kinds::all();
         let served = registry.kinds().map(|entry| entry.home().group_and_kind());
         let unwatched: BTreeSet<_> = served.filter(|kind| !watched.contains(kind)).collect();
         assert_eq!(unwatched, exceptions);

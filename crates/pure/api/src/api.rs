@@ -7,6 +7,12 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use http::Method;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use rekindle_flow_control::FlowConfiguration;
+use rekindle_kinds::certificate_signing_request::SignatureVerifier;
+use rekindle_kinds::identity::ClientIdentity;
+use rekindle_kinds::registry::{
+    AnyObject, KindEntry, KindOrigin, Registry, ResourceScope, Subresource,
+};
+use rekindle_kinds::service_range::ServiceRanges;
 use rekindle_metrics::Text;
 use rekindle_store::{PendingWrite, Store, StoreError, StoreWatch, StoredObject};
 use rekindle_types::Tick;
@@ -18,10 +24,10 @@ use crate::api_services::followed_servers::{self, FollowedServer};
 use crate::api_services::server_discovery::ServerDiscovery;
 use crate::api_services::{self, ServerAvailability, routing};
 use crate::audit_notes::AuditNotes;
+use crate::auth::AccessAttributes;
 use crate::auth::token::SigningKey;
-use crate::auth::{AccessAttributes, ClientIdentity};
 use crate::call::{ApiCall, ObjectPart};
-use crate::certificates::{self, FollowedRequests, SignatureVerifier};
+use crate::certificates::{self, FollowedRequests};
 use crate::custom::{self, ResumedDefinitions};
 use crate::discovery::{self, Discovery};
 use crate::expiry::EventExpiry;
@@ -30,7 +36,6 @@ use crate::impersonation::{self, Impersonation};
 use crate::keys;
 use crate::node_query::MetricsQuery;
 use crate::outcome::{ApiAnswer, RequestOutcome};
-use crate::registry::{AnyObject, KindEntry, KindOrigin, Registry, ResourceScope, Subresource};
 use crate::request::attributes;
 use crate::request::path::PROXY;
 use crate::request::{
@@ -38,7 +43,7 @@ use crate::request::{
 };
 use crate::resource_metrics::{self, NodeFigures};
 use crate::reviews;
-use crate::service_addresses::{self, ServiceRanges};
+use crate::service_addresses;
 use crate::shared::{ApiParts, ApiShared};
 use crate::status::ApiError;
 use crate::subresources::{self, binding};

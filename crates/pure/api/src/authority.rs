@@ -9,6 +9,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use rekindle_kinds::identity::MASTERS;
+use rekindle_kinds::identity::{ClientIdentity, UserInfo};
+use rekindle_kinds::rbac::GROUP;
+use rekindle_kinds::registry::KindEntry;
 use rekindle_store::{
     RangeQuery, Revision, Store, StoreError, StoreEvent, StoreWatch, StoredObject,
 };
@@ -16,13 +20,10 @@ use rekindle_store::{
 use crate::auth::authorizer::is_public;
 use crate::auth::rbac::RbacPolicies;
 use crate::auth::rbac::policies::{DeletedPolicy, PolicyChange};
-use crate::auth::user::MASTERS;
-use crate::auth::{AccessAttributes, AuthorizationMode, ClientIdentity, UserInfo};
+use crate::auth::{AccessAttributes, AuthorizationMode};
 use crate::discovery;
 use crate::keys;
-use crate::kinds::rbac::GROUP;
 use crate::node_rights;
-use crate::registry::KindEntry;
 use crate::selectors::names_of_key;
 use crate::status::ApiError;
 use crate::stored::{StoredState, decode_stored};

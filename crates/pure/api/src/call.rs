@@ -10,13 +10,13 @@ use rekindle_store::{
     WritePrecondition,
 };
 
+use rekindle_kinds::registry::{AnyObject, KindEntry, RequestContext};
 use rekindle_types::Tick;
 
 use crate::admission_session::AdmissionSession;
+use crate::custom::VersionCodec;
 use crate::custom::{ObjectConversion, with_revision_of};
 use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
-pub(crate) use crate::registry::ObjectPart;
-use crate::registry::{AnyObject, KindEntry, RequestContext};
 use crate::represent::ObjectRenderer;
 use crate::request::accept::{self, AnswerForm, MetadataShape, Representation};
 use crate::request::{AnswerEncoding, ApiRequest, RequestOptions, ResourcePath};
@@ -24,6 +24,7 @@ use crate::resource_quotas::{QuotaWrite, until_decided};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::{expiry, keys, protobuf, service_addresses};
+pub(crate) use rekindle_kinds::registry::ObjectPart;
 
 /// One request to one kind, with everything that its handling needs.
 pub(crate) struct ApiCall<'a> {
@@ -196,12 +197,10 @@ impl<'a> ApiCall<'a> {
 
     /// Whether a change of this stored object leaves it in its version.
     pub(crate) fn keeps_version(&self, stored: &StoredObject) -> bool {
-        let codec = &self.entry.codec;
         match self.written_in {
-            WrittenVersion::Storage => codec.is_stored_form(&stored.value),
-            WrittenVersion::AsStored => {
-                codec.converted().is_some_and(|codec| codec.is_of(&stored.value))
-            }
+            WrittenVersion::Storage => self.entry.codec.is_stored_form(&stored.value),
+            WrittenVersion::AsStored => VersionCodec::of_converted(self.entry)
+                .is_some_and(|codec| codec.is_of(&stored.value)),
         }
     }
 

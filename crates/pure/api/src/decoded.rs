@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use rekindle_kinds::registry::AnyObject;
 use rekindle_store::{ObjectKey, Revision, StoredObject};
-
-use crate::registry::AnyObject;
 
 /// So many objects are remembered at least, and twice as many at most, unless told.
 const REMEMBERED: usize = 64;

@@ -7,13 +7,14 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_core::Stream;
+use rekindle_kinds::registry::{KindEntry, KindOrigin};
 use rekindle_store::{Revision, StoreError, StoreEvent, StoreWatch, StoredObject};
 use rekindle_types::Tick;
 use serde_json::Value;
 
 use crate::admission_session::WebhookQuestion;
+use crate::custom::VersionCodec;
 use crate::protobuf;
-use crate::registry::{KindEntry, KindOrigin};
 use crate::represent::{BookmarkKind, ObjectRenderer};
 use crate::request::{AnswerEncoding, Representation};
 use crate::selectors::Selection;
@@ -136,7 +137,7 @@ impl EventStream {
             KindOrigin::Definition if is_whole => self.definitions = Some(Arc::clone(api)),
             KindOrigin::Definition | KindOrigin::BuiltIn => return,
         }
-        if self.shown.entry.codec.converted().is_some() {
+        if VersionCodec::of_converted(&self.shown.entry).is_some() {
             self.conversion = Some(WatchConversion::new(Arc::clone(api)));
         }
     }
@@ -199,7 +200,7 @@ impl EventStream {
         end_mark: Option<Revision>,
     ) {
         // what is selected is decided by what clients see
-        let is_converted = self.shown.entry.codec.converted().is_some();
+        let is_converted = VersionCodec::of_converted(&self.shown.entry).is_some();
         let is_shown = |object: &Arc<StoredObject>| is_converted || self.shown.selects(object);
         self.initial = objects.into_iter().filter(is_shown).collect();
         self.end_mark = end_mark;

@@ -1,12 +1,12 @@
 //! Events live for an hour after their last write, as upstream's `--event-ttl`.
 
+use rekindle_kinds::registry::{KindEntry, Registry};
 use rekindle_store::{Mutation, PendingWrite, RangeQuery, Store, StoreError, WritePrecondition};
 use rekindle_types::{Tick, TickDuration};
 use serde::Deserialize;
 
 use crate::due_times::DueTimes;
 use crate::keys;
-use crate::registry::{KindEntry, Registry};
 
 /// So many are removed at once: a thousand pods that began together must not fill the store's queue
 /// an hour later.

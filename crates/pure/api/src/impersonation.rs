@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use http::HeaderMap;
+use rekindle_kinds::identity::AUTHENTICATED;
+use rekindle_kinds::identity::{ClientIdentity, UserInfo, service_account};
 
-use crate::auth::user::AUTHENTICATED;
-use crate::auth::{AccessAttributes, ClientIdentity, UserInfo, service_account};
+use crate::auth::AccessAttributes;
 use crate::request::path::decode_percent_in_header;
 use crate::shared::ApiShared;
 use crate::status::ApiError;

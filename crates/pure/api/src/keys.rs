@@ -1,7 +1,7 @@
 //! Where objects live in the store: `/pods/default/web-0`, `/deployments.apps/default/web`,
 //! `/nodes/one`.
 
-use crate::registry::{KindEntry, ResourceScope};
+use rekindle_kinds::registry::{KindEntry, ResourceScope};
 
 /// The key of one object. `namespace` counts for namespaced kinds only.
 pub fn object(entry: &KindEntry, namespace: &str, name: &str) -> String {

@@ -8,9 +8,9 @@
 //! ```text
 //!  bytes ──> server ──> Request ──> Api::handle ──> Outcome ──> server ──> bytes
 //!                                     │   │            ├ Answer   at once
-//!                     registry, kinds ┘   └ store      ├ Write    when durable
-//!                     decode, patch, validation        ├ Watch    events as they come
-//!                     admission, verbs, represent      ├ Log, Stream, Node …: the node answers
+//!                      rekindle-kinds ┘   └ store      ├ Write    when durable
+//!                     decode, patch, verbs             ├ Watch    events as they come
+//!                     admission, represent             ├ Log, Stream, Node …: the node answers
 //!                                                      ├ Webhooks to be asked; then again
 //!                                                      ├ Metrics  the server's own figures
 //!                                                      └ Backup   all that is stored
@@ -38,18 +38,15 @@ mod expiry;
 mod flow_control;
 mod impersonation;
 pub mod keys;
-pub mod kinds;
 mod made_of;
 mod managed_fields;
 pub mod node_query;
 mod node_rights;
 mod object_meta;
-pub mod openapi;
 pub mod outcome;
 pub mod patch;
 mod protobuf;
 pub mod proxy_request;
-pub mod registry;
 mod removal;
 pub mod represent;
 pub mod request;
@@ -65,10 +62,8 @@ pub mod status;
 mod stored;
 mod stored_check;
 mod subresources;
-pub mod table;
 mod terms;
 mod tokens;
-pub mod validation;
 mod verbs;
 mod watch_conversion;
 mod webhook_location;
@@ -86,5 +81,4 @@ pub use flow_control::{ClassifiedRequest, FlowControlFeed};
 pub use impersonation::Impersonation;
 pub use outcome::{ApiAnswer, RequestOutcome, WatchAnswer, WriteInFlight};
 pub use request::ApiRequest;
-pub use service_addresses::{ServiceRange, ServiceRangeError, ServiceRanges};
 pub use shared::ApiParts;

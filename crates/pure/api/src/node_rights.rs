@@ -17,14 +17,15 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
+use rekindle_kinds::identity::NODES;
+use rekindle_kinds::identity::UserInfo;
+use rekindle_kinds::registry::KindEntry;
 use rekindle_store::RangeQuery;
 use rekindle_types::references::{ObjectRef, pod_references};
 use rekindle_types::{ObjectJson, local_path};
 
-use crate::auth::user::NODES;
-use crate::auth::{AccessAttributes, UserInfo};
+use crate::auth::AccessAttributes;
 use crate::keys;
-use crate::registry::KindEntry;
 use crate::stored::StoredState;
 
 /// What the names of nodes' users begin with.

@@ -1,9 +1,9 @@
 //! What the machinery itself does to metadata.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_kinds::registry::{AnyObject, KindEntry, ResourceScope};
 use rekindle_types::Tick;
 
-use crate::registry::{AnyObject, KindEntry, ResourceScope};
 use crate::request::ResourcePath;
 use crate::status::ApiError;
 

@@ -3,8 +3,7 @@
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Namespace, ReplicationController};
-
-use crate::registry::{AnyObject, KindEntry};
+use rekindle_kinds::registry::{AnyObject, KindEntry};
 
 /// The finalizer that keeps an owner until its dependents are gone (foreground deletion).
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";

@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 
 use http::{Method, StatusCode};
+use rekindle_kinds::registry::ResourceScope;
 use rekindle_types::{Tick, TickDuration};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::node_query::{FigureOwner, MetricsQuery};
 use crate::outcome::{ApiAnswer, RequestOutcome};
-use crate::registry::ResourceScope;
 use crate::request::{ApiRequest, RequestOptions, RequestVerb, ResourcePath};
 use crate::selectors::LabelSelector;
 use crate::status::ApiError;
@@ -229,7 +229,7 @@ mod tests {
             user_agent: String::new(),
             content_type: String::new(),
             body: bytes::Bytes::new(),
-            identity: crate::auth::ClientIdentity::Anonymous,
+            identity: rekindle_kinds::identity::ClientIdentity::Anonymous,
             now: Tick::ZERO,
             notes: None,
         };

@@ -5,6 +5,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use rekindle_kinds::certificate_signing_request::SignatureVerifier;
+use rekindle_kinds::identity::{ClientIdentity, UserInfo};
+use rekindle_kinds::pod::defaults::TOLERATION_SECONDS;
+use rekindle_kinds::registry::{AnyObject, KindEntry, Registry};
 use rekindle_store::{Store, StoredObject};
 
 use crate::admission::pod_security::PodSecurity;
@@ -14,16 +18,13 @@ use crate::api_services::ApiServices;
 use crate::audit_notes::AuditNotes;
 use crate::auth::rbac::RbacPolicies;
 use crate::auth::token::SigningKey;
-use crate::auth::{AccessAttributes, AuthorizationMode, ClientIdentity, UserInfo};
+use crate::auth::{AccessAttributes, AuthorizationMode};
 use crate::authority::{AccessDecision, Authority};
-use crate::certificates::SignatureVerifier;
 use crate::custom::CustomKinds;
 use crate::decoded::DecodeCache;
 use crate::entropy::{self, Entropy};
 use crate::event_stream::EncodedEvents;
 use crate::expiry::EventExpiry;
-use crate::kinds::pod::defaults::TOLERATION_SECONDS;
-use crate::registry::{AnyObject, KindEntry, Registry};
 use crate::request::ResourcePath;
 use crate::resource_quotas::NamespaceLocks;
 use crate::service_addresses::ServiceAddresses;
@@ -255,7 +256,6 @@ pub(crate) mod testing {
 
     use super::*;
     use crate::auth::AuthorizationMode;
-    use crate::kinds;
 
     struct NoEntropy;
 
@@ -269,7 +269,7 @@ pub(crate) mod testing {
     pub(crate) fn api() -> (ApiShared, Committer<MemoryDisk>) {
         let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
         let parts = ApiParts {
-            registry: kinds::all(),
+            registry: rekindle_kinds::all(),
             store,
             entropy: Box::new(NoEntropy),
             authorizer: AuthorizationMode::AlwaysAllow,

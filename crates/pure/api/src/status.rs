@@ -4,11 +4,10 @@
 use std::collections::BTreeSet;
 
 use http::StatusCode;
+use rekindle_kinds::registry::{FieldError, FieldProblem, KindEntry};
 use rekindle_types::term::TERM_OVER;
 use rekindle_types::validation::quoted;
 use serde::{Deserialize, Serialize};
-
-use crate::registry::{FieldError, FieldProblem, KindEntry};
 
 /// The most errors that one answer tells of; of the others it tells how many there are. Upstream
 /// tells of all. What repairs its manifest by them needs the first, and a body of the largest size

@@ -1,10 +1,10 @@
 //! Objects as the store has them.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_kinds::registry::{AnyObject, KindEntry, Registry};
 use rekindle_store::{Store, StoredObject};
 
 use crate::keys;
-use crate::registry::{AnyObject, KindEntry, Registry};
 use crate::status::ApiError;
 
 /// Reads an object that this API wrote.

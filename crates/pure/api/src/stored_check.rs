@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rekindle_kinds::registry::{KindEntry, ResourceScope};
 use rekindle_store::{ObjectFault, StoredObject};
 use serde::Deserialize;
 
 use crate::api::Api;
-use crate::registry::{KindEntry, ResourceScope};
 
 /// What each stored text says of itself.
 #[derive(Deserialize)]

@@ -5,17 +5,17 @@
 //! Behaviour: upstream's `pkg/registry/core/serviceaccount/storage/token.go` and
 //! `pkg/serviceaccount`.
 
+use rekindle_kinds::identity::{ClientIdentity, UserInfo, service_account};
+use rekindle_kinds::validation::ListKeys;
 use rekindle_types::{Tick, TickDuration};
 use serde_json::json;
 
 use crate::auth::token::{
     self, BoundObject, KubernetesClaims, SigningKey, TokenClaims, TokenError,
 };
-use crate::auth::{ClientIdentity, UserInfo, service_account};
 use crate::outcome::ApiAnswer;
 use crate::status::ApiError;
 use crate::stored::StoredState;
-use crate::validation::ListKeys;
 
 /// Who issues, and the audience that a token has unless another is asked for: the name that kubeadm
 /// gives to clusters.

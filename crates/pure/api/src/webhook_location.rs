@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
+use rekindle_kinds::validation::webhook_client::WebhookClient;
 use rekindle_types::Tick;
 
 use crate::admission_session::WebhookTarget;
 use crate::service_endpoints;
 use crate::shared::ApiShared;
-use crate::validation::webhook_client::WebhookClient;
 
 /// The port of a Service when its reference names none.
 const HTTPS_PORT: i32 = 443;

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use http::Method;
+use rekindle_kinds::registry::KindEntry;
 
 use crate::api::Api;
 use crate::custom::DEFINITIONS;
 use crate::discovery;
 use crate::keys;
-use crate::registry::KindEntry;
 use crate::request::path::PROXY;
 use crate::request::{ApiRequest, PathTarget, RequestOptions, ResourcePath};
 

@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use rekindle_api::ServiceRange;
 use rekindle_encryption::Encryption;
+use rekindle_kinds::service_range::ServiceRange;
 use rekindle_store::backup::{BackupDecoder, BackupFile, BackupHeader, BackupPart};
 use rekindle_store::{DiskContent, StoredObject};
 use rekindle_types::Tick;

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use rekindle_api::ServiceRange;
 use rekindle_api_server::pki::{sync_folder_of, write_private};
+use rekindle_kinds::service_range::ServiceRange;
 use rekindle_redb_disk::{RedbDisk, newest_revision};
 use rekindle_store::backup::{BackupFile, REVISION_MAX};
 use rekindle_store::{Batch, BatchRow, Disk, DiskError, Revision, StoredObject};

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use rekindle_api::{kinds, openapi};
+use rekindle_kinds::openapi;
 use rekindle_types::v1alpha1::GROUP;
 
 use crate::output;
@@ -19,7 +19,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
 }
 
 fn text() -> anyhow::Result<String> {
-    let definitions = openapi::crd::definitions(&kinds::all(), GROUP);
+    let definitions = openapi::crd::definitions(&rekindle_kinds::all(), GROUP);
     let yaml = rekindle_manifest::yaml(&definitions).context("write the definitions")?;
     Ok(format!("{HEAD}{yaml}"))
 }
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn what_is_printed_reads_back_as_what_was_meant() {
-        let definitions = openapi::crd::definitions(&kinds::all(), GROUP);
+        let definitions = openapi::crd::definitions(&rekindle_kinds::all(), GROUP);
         let read = rekindle_manifest::objects(&text().unwrap()).unwrap();
         let read: Vec<serde_json::Value> = read.into_iter().map(Into::into).collect();
         assert_eq!(read, definitions);

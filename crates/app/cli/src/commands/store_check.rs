@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use rekindle_api::auth::AuthorizationMode;
-use rekindle_api::{Api, ApiParts, kinds};
+use rekindle_api::{Api, ApiParts};
 use rekindle_api_server::OsEntropy;
 use rekindle_encryption::{Encryption, UnreadableValue};
 use rekindle_redb_disk::inspect;
@@ -163,7 +163,7 @@ fn object_faults(mut content: DiskContent) -> anyhow::Result<Vec<ObjectFault>> {
     let (store, _committer) = Store::open(MemoryDisk::holding(content), StoreLimits::default())
         .context("look at the objects")?;
     let api = Api::new(ApiParts {
-        registry: kinds::all(),
+        registry: rekindle_kinds::all(),
         store,
         entropy: Box::new(OsEntropy::default()),
         authorizer: AuthorizationMode::Rbac,

@@ -10,7 +10,7 @@
 use std::net::Ipv6Addr;
 
 use anyhow::{Context, bail};
-use rekindle_api::ServiceRange;
+use rekindle_kinds::service_range::ServiceRange;
 use rekindle_net::{EmbeddingPrefix, Ipv6Net, routed_ipv6_subnets};
 
 /// How each range begins: `fd` for local addresses, and a byte of ours.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use kube::Client;
 use rekindle_api::auth::{AuthorizationMode, UserInfo};
-use rekindle_api::{Api, ApiParts, kinds};
+use rekindle_api::{Api, ApiParts};
 use rekindle_api_server::pki::{CertificateAuthority, TokenKey};
 use rekindle_api_server::{Front, FrontParts, NodeLogs, OsEntropy, RingSignatures, SystemClock};
 use rekindle_encryption::{EncryptedDisk, Encryption};
@@ -44,7 +44,7 @@ impl OpenedApi {
         services.keep(data_dir)?;
         let key = TokenKey::open(&data_dir.join(PKI)).context("prepare the key for tokens")?;
         let parts = ApiParts {
-            registry: kinds::all(),
+            registry: rekindle_kinds::all(),
             store: store.clone(),
             entropy: Box::new(OsEntropy::default()),
             authorizer: AuthorizationMode::Rbac,

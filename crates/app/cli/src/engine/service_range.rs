@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use k8s_openapi::api::networking::v1::ServiceCIDR;
-use rekindle_api::{ServiceRange, ServiceRanges};
 use rekindle_api_server::pki::write_private;
 use rekindle_encryption::Encryption;
+use rekindle_kinds::service_range::{ServiceRange, ServiceRanges};
 use rekindle_net::{Ipv4Net, routed_subnets};
 use rekindle_store::StoredObject;
 use rekindle_types::ObjectJson;

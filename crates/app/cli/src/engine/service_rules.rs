@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use kube::Client;
-use rekindle_api::ServiceRange;
+use rekindle_kinds::service_range::ServiceRange;
 use rekindle_net::rules::{
     Ipv6Ranges, LoopbackNodePorts, PodEgress, RuleTableConfig, TableOwnership,
 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
-use rekindle_api::kinds::pod::PodSummary;
+use rekindle_kinds::pod::PodSummary;
 use rekindle_types::owners::controller_of;
 use rekindle_types::v1alpha1::{LedgerPhase, RestartLedger};
 use rekindle_types::{Tick, TickDuration, span};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use rekindle_api::validation::selector;
 use rekindle_controllers::{
     ControllerKey, NamespacedName, ObjectId, ResourceKind, ViewObject, WriteOperation,
 };
+use rekindle_kinds::validation::selector;
 use rekindle_ladder::{LadderPolicy, Occupancy};
 use rekindle_reconcile::WorkItem;
 use rekindle_store::Revision;

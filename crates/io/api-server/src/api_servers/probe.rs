@@ -14,7 +14,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::authentication::v1::UserInfo as ShownUser;
 use rekindle_api::api_services::{FollowedServer, ServerAvailability, ServerDiscovery};
-use rekindle_api::auth::user::MASTERS;
+use rekindle_kinds::identity::MASTERS;
 use rekindle_types::causes;
 use tokio::time::timeout;
 

@@ -1,6 +1,6 @@
 //! Signatures of certificate requests, verified by ring.
 
-use rekindle_api::certificates::{SignatureScheme, SignatureVerifier};
+use rekindle_kinds::certificate_signing_request::{SignatureScheme, SignatureVerifier};
 use ring::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA384_ASN1, ECDSA_P384_SHA256_ASN1, ECDSA_P384_SHA384_ASN1,
     ED25519, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512,
@@ -38,7 +38,9 @@ mod tests {
     use rcgen::{
         CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519,
     };
-    use rekindle_api::certificates::{CertificateRequest, CertificateRequestError};
+    use rekindle_kinds::certificate_signing_request::{
+        CertificateRequest, CertificateRequestError,
+    };
 
     use super::*;
 

@@ -16,8 +16,8 @@ use rcgen::{
 };
 use rekindle_api::FRONT_PROXY_CLIENT;
 use rekindle_api::auth::UserInfo;
-use rekindle_api::auth::user::{AUTHENTICATED, MASTERS};
 use rekindle_api::certificates::{CertificateIssuer, CertificateIssuerError, CertificateOrder};
+use rekindle_kinds::identity::{AUTHENTICATED, MASTERS};
 use rekindle_types::{Tick, TickDuration};
 use ring::rand::{SecureRandom, SystemRandom};
 

@@ -10,7 +10,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody};
 use rekindle_api::auth::{ClientIdentity, UserInfo};
 use rekindle_api::node_query::LogQuery;
-use rekindle_api::{Api, ApiParts, kinds};
+use rekindle_api::{Api, ApiParts};
 use rekindle_api_server::pki::CertificateAuthority;
 use rekindle_api_server::{
     ApiServer, Front, FrontBody, InProcessService, LogRequestError, LogStream, NodeLogs,
@@ -356,7 +356,7 @@ async fn discovery_tells_the_same_in_both_forms() {
         ("authorization.k8s.io", "v1"),
         ("metrics.k8s.io", "v1beta1"),
     ];
-    for (group, version) in kinds::all().group_versions().into_iter().chain(not_stored) {
+    for (group, version) in rekindle_kinds::all().group_versions().into_iter().chain(not_stored) {
         let path = match group {
             "" => format!("/api/{version}"),
             group => format!("/apis/{group}/{version}"),

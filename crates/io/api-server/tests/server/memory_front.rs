@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use rekindle_api::auth::AuthorizationMode;
-use rekindle_api::{Api, ApiParts, kinds};
+use rekindle_api::{Api, ApiParts};
 use rekindle_api_server::{Front, FrontParts, NoLogs, NodeLogs, OsEntropy, SystemClock};
 use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{Store, StoreLimits};
@@ -14,7 +14,7 @@ pub fn api_parts() -> ApiParts {
     let (store, committer) = Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
     std::thread::spawn(move || committer.run());
     ApiParts {
-        registry: kinds::all(),
+        registry: rekindle_kinds::all(),
         store,
         entropy: Box::new(OsEntropy::default()),
         authorizer: AuthorizationMode::Rbac,

@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{Api as Objects, PostParams, WatchEvent, WatchParams};
 use rekindle_api::auth::{AuthorizationMode, UserInfo};
-use rekindle_api::{Api, ApiParts, kinds};
+use rekindle_api::{Api, ApiParts};
 use rekindle_api_server::{Front, FrontParts, NoLogs, OsEntropy, SystemClock};
 use rekindle_net::{BridgeNetwork, SubnetChoice};
 use rekindle_node::{AgentLauncher, AgentStopMode, Clock, NodeConfig, NodeHandle};
@@ -247,7 +247,7 @@ fn api(clock: SystemClock) -> Front {
     let (store, committer) = Store::open(MemoryDisk::default(), StoreLimits::default()).unwrap();
     std::thread::spawn(move || committer.run());
     let api = Api::new(ApiParts {
-        registry: kinds::all(),
+        registry: rekindle_kinds::all(),
         store,
         entropy: Box::new(OsEntropy::default()),
         authorizer: AuthorizationMode::Rbac,

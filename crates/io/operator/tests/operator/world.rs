@@ -18,8 +18,8 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::client::Body;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
+use rekindle_api::ApiParts;
 use rekindle_api::auth::{AuthorizationMode, UserInfo};
-use rekindle_api::{ApiParts, kinds};
 use rekindle_api_server::{
     Front, FrontBody, FrontParts, InProcessService, NoLogs, OsEntropy, SystemClock,
 };
@@ -60,7 +60,7 @@ impl World {
                 .expect("an empty disk");
         std::thread::spawn(move || committer.run());
         let api = rekindle_api::Api::new(ApiParts {
-            registry: kinds::all(),
+            registry: rekindle_kinds::all(),
             store,
             entropy: Box::new(OsEntropy::default()),
             authorizer: AuthorizationMode::Rbac,

@@ -6,16 +6,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
+use rekindle_kinds::rbac::GROUP;
+use rekindle_kinds::registry::{AnyObject, KindEntry};
+use rekindle_kinds::validation::{items, selector, text};
 use rekindle_store::{RangeQuery, StoreError, StoreWatch, WritePrecondition};
 
 use crate::call::put;
 use crate::keys;
-use crate::kinds::rbac::GROUP;
-use crate::registry::{AnyObject, KindEntry};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::stored::decode_stored;
-use crate::validation::{items, selector, text};
 
 /// The changes of cluster roles from now on; none when they are not served.
 pub(crate) fn watch(api: &ApiShared) -> Result<Option<StoreWatch>, StoreError> {

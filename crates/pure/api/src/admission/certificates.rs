@@ -2,14 +2,16 @@
 //! upstream's `plugin/pkg/admission/certificates`.
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use rekindle_kinds::certificate_signing_request::{CertificateRequest, CertificateRequestError};
+use rekindle_kinds::certificate_signing_request::{GROUP, request_error};
+use rekindle_kinds::identity::ClientIdentity;
+use rekindle_kinds::identity::MASTERS;
 
 use super::ObjectWrite;
-use crate::auth::user::MASTERS;
-use crate::auth::{AccessAttributes, ClientIdentity};
+use crate::auth::AccessAttributes;
 use crate::authority::AccessDecision;
 use crate::call::{ApiCall, ObjectPart};
-use crate::certificates::{BuiltInSigner, CertificateRequest, CertificateRequestError};
-use crate::kinds::certificate_signing_request::{GROUP, request_error};
+use crate::certificates::BuiltInSigner;
 use crate::status::ApiError;
 
 /// The resource that rights over signers name. There are no such objects.

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rekindle_kinds::admission_policy::GROUP;
+use rekindle_kinds::registry::ApiKind;
 use rekindle_store::{RangeQuery, StoredObject};
 
 use crate::keys;
-use crate::kinds::admission_policy::GROUP;
 use crate::made_of::MadeOf;
-use crate::registry::ApiKind;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 

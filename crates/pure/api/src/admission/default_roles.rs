@@ -2,18 +2,18 @@
 //! start with what they have lost or never had, unless their owner said `autoupdate: "false"`.
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role};
+use rekindle_kinds::rbac::GROUP;
+use rekindle_kinds::registry::{AnyObject, KindEntry};
+use rekindle_kinds::validation::items;
 use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 use rekindle_types::Tick;
 
 use super::aggregation;
 use crate::auth::rbac::defaults::{self, AUTO_UPDATE};
 use crate::auth::rbac::missing;
-use crate::kinds::rbac::GROUP;
-use crate::registry::{AnyObject, KindEntry};
 use crate::resource_quotas::put_own;
 use crate::shared::ApiShared;
 use crate::stored::decode_stored;
-use crate::validation::items;
 use crate::{keys, object_meta};
 
 /// Makes and completes them.

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use rekindle_kinds::pod_disruption_budget::deadlock::{BudgetDeadlock, CoveredPods};
+use rekindle_kinds::registry::{AnyObject, KindEntry, Subresource};
+use rekindle_kinds::validation::{selector, text};
 use rekindle_types::disruption::UncountablePods;
 use rekindle_types::owners::controller_of;
 
 use super::{ObjectWrite, namespace_pods};
 use crate::call::ApiCall;
 use crate::keys;
-use crate::kinds::pod_disruption_budget::deadlock::{BudgetDeadlock, CoveredPods};
-use crate::registry::{AnyObject, KindEntry, Subresource};
 use crate::selectors::labels_of;
 use crate::status::ApiError;
-use crate::validation::{selector, text};
 
 /// The warning about the pods that the budget covers now. What its spec says whatever the pods, the
 /// kind says itself.

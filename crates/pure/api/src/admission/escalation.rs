@@ -5,18 +5,19 @@
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef,
 };
+use rekindle_kinds::identity::MASTERS;
+use rekindle_kinds::identity::{ClientIdentity, UserInfo};
+use rekindle_kinds::rbac::GROUP;
+use rekindle_kinds::registry::AnyObject;
+use rekindle_kinds::validation::items;
 
 use super::ObjectWrite;
+use crate::auth::AccessAttributes;
 use crate::auth::rbac::covers::describe;
 use crate::auth::rbac::missing;
-use crate::auth::user::MASTERS;
-use crate::auth::{AccessAttributes, ClientIdentity, UserInfo};
 use crate::call::ApiCall;
-use crate::kinds::rbac::GROUP;
 use crate::object_meta;
-use crate::registry::AnyObject;
 use crate::status::ApiError;
-use crate::validation::items;
 
 /// The rules that an answer names of those that are not held.
 const SHOWN_MAX: usize = 100;

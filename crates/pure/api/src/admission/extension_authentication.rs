@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_kinds::registry::{AnyObject, KindEntry};
 use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 use rekindle_types::Tick;
 
 use super::namespaces::make_of;
 use crate::call::ApiCall;
 use crate::keys;
-use crate::registry::{AnyObject, KindEntry};
 use crate::resource_quotas::put_own;
 use crate::shared::ApiShared;
 use crate::status::ApiError;

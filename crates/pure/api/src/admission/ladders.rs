@@ -4,6 +4,8 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use rekindle_kinds::ladder_annotations;
+use rekindle_kinds::registry::AnyObject;
 use rekindle_store::{RangeQuery, StoredObject};
 use rekindle_types::labels;
 use rekindle_types::owners::controller_of;
@@ -12,8 +14,6 @@ use rekindle_types::v1alpha1::RestartLadder;
 use super::{ObjectWrite, namespace_pods};
 use crate::call::ApiCall;
 use crate::keys;
-use crate::kinds::ladder_annotations;
-use crate::registry::AnyObject;
 use crate::selectors::{labels_of, names_of_key};
 use crate::status::ApiError;
 

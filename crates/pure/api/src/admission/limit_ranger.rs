@@ -9,17 +9,17 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{
     Container, LimitRange, LimitRangeItem, PersistentVolumeClaim, Pod, ResourceRequirements,
 };
+use rekindle_kinds::limit_range::{CLAIM, CONTAINER, POD, limits_of_type};
+use rekindle_kinds::registry::AnyObject;
+use rekindle_kinds::validation::quantities::{self, ResourceList};
+use rekindle_kinds::validation::{items, text};
 use rekindle_store::RangeQuery;
 use rekindle_types::{Quantity, resources};
 
 use super::ObjectWrite;
 use crate::call::{ApiCall, ObjectPart};
 use crate::keys;
-use crate::kinds::limit_range::{CLAIM, CONTAINER, POD, limits_of_type};
-use crate::registry::AnyObject;
 use crate::status::ApiError;
-use crate::validation::quantities::{self, ResourceList};
-use crate::validation::{items, text};
 
 /// Says on a pod what it got.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";

@@ -33,9 +33,9 @@ pub(crate) mod webhooks;
 use rekindle_store::PendingWrite;
 
 use crate::call::{ApiCall, ObjectPart};
-use crate::registry::{AnyObject, KindEntry};
 use crate::status::ApiError;
 
+use rekindle_kinds::registry::{AnyObject, KindEntry};
 use reviewed_request::ReviewedRequest;
 pub(crate) use table::AdmissionStage;
 use table::{ObjectWrite, RULES, RuleHook, RuleScope, WriteAction};

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_kinds::admission_policy::MutationProgram;
+use rekindle_kinds::registry::{AnyObject, KindEntry};
 use rekindle_structural_schema::PolicyWork;
 use serde_json::Value;
 
@@ -11,8 +13,6 @@ use super::policies::{self, BoundPolicy};
 use super::reviewed_request::{is_exempt, visible, without_owners};
 use super::webhooks::{self, StoredWebhook};
 use crate::call::ObjectPart;
-use crate::kinds::admission_policy::MutationProgram;
-use crate::registry::{AnyObject, KindEntry};
 use crate::status::ApiError;
 
 /// What an administrator has set up to change objects.

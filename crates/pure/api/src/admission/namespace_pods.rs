@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use rekindle_kinds::registry::KindEntry;
 use rekindle_store::{RangeQuery, StoredObject};
 
 use crate::call::ApiCall;
 use crate::keys;
-use crate::registry::KindEntry;
 use crate::weight::LIGHT_LIST_OBJECTS;
 
 /// The kind and its objects in the namespace of the call. None when there are more than a light
@@ -37,8 +37,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::LIGHT_LIST_OBJECTS;
-    use crate::auth::{AuthorizationMode, ClientIdentity, UserInfo};
-    use crate::{Api, ApiAnswer, ApiParts, ApiRequest, Entropy, RequestOutcome, kinds};
+    use crate::auth::AuthorizationMode;
+    use crate::{Api, ApiAnswer, ApiParts, ApiRequest, Entropy, RequestOutcome};
+    use rekindle_kinds::identity::{ClientIdentity, UserInfo};
 
     std::thread_local! {
         /// Pods that writes of this thread have listed.
@@ -71,7 +72,7 @@ mod tests {
             let (store, mut committer) =
                 Store::open(MemoryDisk::new(), StoreLimits::default()).unwrap();
             let api = Api::new(ApiParts {
-                registry: kinds::all(),
+                registry: rekindle_kinds::all(),
                 store,
                 entropy: Box::new(Counted(0)),
                 authorizer: AuthorizationMode::Rbac,

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_kinds::identity::ClientIdentity;
+use rekindle_kinds::registry::{AnyObject, KindEntry, RequestContext, ResourceScope};
 use rekindle_store::{PendingWrite, RangeQuery, StoreError, WritePrecondition};
 use rekindle_types::Tick;
 
 use super::ObjectWrite;
-use crate::auth::ClientIdentity;
 use crate::call::{ApiCall, put};
-use crate::registry::{AnyObject, KindEntry, RequestContext, ResourceScope};
 use crate::resource_quotas::put_own;
 use crate::selectors::names_of_key;
 use crate::shared::ApiShared;

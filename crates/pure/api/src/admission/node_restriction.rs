@@ -12,18 +12,19 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::storage::v1::CSINode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use rekindle_kinds::certificate_signing_request::CertificateRequest;
+use rekindle_kinds::identity::ClientIdentity;
+use rekindle_kinds::validation::{items, text};
 use rekindle_types::local_path;
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::references::pod_references;
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart};
 
 use super::ObjectWrite;
-use crate::auth::ClientIdentity;
 use crate::call::{ApiCall, ObjectPart};
-use crate::certificates::{BuiltInSigner, CertificateRequest};
+use crate::certificates::BuiltInSigner;
 use crate::node_rights::{LEASES, account, is_on, node_of};
 use crate::status::ApiError;
-use crate::validation::{items, text};
 
 /// The labels under `kubernetes.io` and `k8s.io` that an agent may set on its own Node (upstream:
 /// `kubeletLabels`).

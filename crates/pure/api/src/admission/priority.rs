@@ -8,17 +8,17 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_kinds::priority_class::{PREEMPTION_POLICY, SYSTEM_CLASSES};
+use rekindle_kinds::registry::{AnyObject, KindEntry};
+use rekindle_kinds::validation::text;
 use rekindle_store::{PendingWrite, RangeQuery, StoreError};
 use rekindle_types::Tick;
 
 use super::{ObjectWrite, namespaces};
 use crate::call::ApiCall;
 use crate::keys;
-use crate::kinds::priority_class::{PREEMPTION_POLICY, SYSTEM_CLASSES};
-use crate::registry::{AnyObject, KindEntry};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
-use crate::validation::text;
 
 const GROUP: &str = "scheduling.k8s.io";
 const PLURAL: &str = "priorityclasses";

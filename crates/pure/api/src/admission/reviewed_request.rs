@@ -6,20 +6,20 @@ use std::sync::Arc;
 
 use k8s_openapi::api::admissionregistration::v1::{MatchResources, NamedRuleWithOperations};
 use k8s_openapi::api::core::v1::Namespace;
+use rekindle_kinds::admission_policy::GROUP;
+use rekindle_kinds::admission_policy::match_resources::{ANY, matches_equivalent};
+use rekindle_kinds::identity::ClientIdentity;
+use rekindle_kinds::registry::{AnyObject, KindEntry, ResourceScope};
+use rekindle_kinds::validation::{items, selector};
 use rekindle_structural_schema::AccessQuery;
 use rekindle_types::ObjectJson;
 use serde_json::{Map, Value, json};
 
-use crate::auth::ClientIdentity;
 use crate::call::ApiCall;
 use crate::decode;
 use crate::keys;
-use crate::kinds::admission_policy::GROUP;
-use crate::kinds::admission_policy::match_resources::{ANY, matches_equivalent};
-use crate::registry::{AnyObject, KindEntry, ResourceScope};
 use crate::request::options::DryRun;
 use crate::status::ApiError;
-use crate::validation::{items, selector};
 
 /// Kinds that no policy and no webhook looks at: they must stay mendable.
 const EXEMPT: [&str; 6] = [

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodSpec, Toleration};
 use k8s_openapi::api::node::v1::RuntimeClass;
 
+use rekindle_kinds::registry::AnyObject;
+use rekindle_kinds::runtime_class::HANDLER;
+use rekindle_kinds::validation::text;
 use rekindle_types::taints;
 
 use super::ObjectWrite;
 use crate::call::ApiCall;
 use crate::keys;
-use crate::kinds::runtime_class::HANDLER;
-use crate::registry::AnyObject;
 use crate::status::ApiError;
-use crate::validation::text;
 
 /// The class of this name, if there is one.
 fn class(call: &ApiCall<'_>, name: &str) -> Result<Option<Arc<RuntimeClass>>, ApiError> {

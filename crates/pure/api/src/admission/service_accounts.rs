@@ -9,15 +9,15 @@ use k8s_openapi::api::core::v1::{
     ObjectFieldSelector, Pod, PodSpec, ProjectedVolumeSource, ServiceAccount,
     ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
 };
+use rekindle_kinds::registry::AnyObject;
+use rekindle_kinds::validation::{items, text};
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::service_account::MOUNT_PATH;
 
 use super::namespaces::CA_BUNDLE;
 use crate::call::ApiCall;
 use crate::keys;
-use crate::registry::AnyObject;
 use crate::status::ApiError;
-use crate::validation::{items, text};
 
 /// The account of pods that name none.
 const DEFAULT_ACCOUNT: &str = "default";

@@ -11,6 +11,7 @@
 //!  delete  Removal ─ Deletion ─ write ─ Removed, or Marked if the object stays for a while
 //! ```
 
+use rekindle_kinds::registry::{AnyObject, KindEntry};
 use rekindle_store::PendingWrite;
 
 use super::{
@@ -21,7 +22,6 @@ use super::{
 use crate::api_services;
 use crate::call::{ApiCall, ObjectPart};
 use crate::custom;
-use crate::registry::{AnyObject, KindEntry};
 use crate::service_addresses;
 use crate::status::ApiError;
 

@@ -6,10 +6,10 @@
 //! `--default-unreachable-toleration-seconds` are for.
 
 use k8s_openapi::api::core::v1::Pod;
+use rekindle_kinds::pod::defaults::default_tolerations;
+use rekindle_kinds::registry::AnyObject;
 
 use crate::call::ApiCall;
-use crate::kinds::pod::defaults::default_tolerations;
-use crate::registry::AnyObject;
 use crate::status::ApiError;
 
 /// Gives a new pod the tolerations of this API server. Before the defaults, which add what is still

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use rekindle_kinds::api_service::{ServerAvailability, service_of, set_available};
+use rekindle_kinds::validation::text;
 use rekindle_store::{PendingWrite, StoreError, StoreWatch, StoredObject, WritePrecondition};
 use rekindle_types::Tick;
 
@@ -13,11 +15,9 @@ use super::{listed_api_service, local_api_service};
 use crate::aggregated_request::AggregatedServer;
 use crate::call::{ApiWriteFailure, put, with_retries};
 use crate::keys;
-use crate::kinds::api_service::{ServerAvailability, service_of, set_available};
 use crate::service_endpoints::{self, ReadyEndpoints};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
-use crate::validation::text;
 
 /// The kinds that decide whether a server can be asked.
 const DECIDING_KINDS: [(&str, &str); 3] = [

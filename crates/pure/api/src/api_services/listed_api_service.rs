@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use rekindle_kinds::api_service::{is_available, service_of};
+use rekindle_kinds::validation::text;
 use rekindle_store::{RangeQuery, StoredObject};
 
 use super::local_api_service;
 use super::priorities::{self, ApiPriority};
 use super::server_discovery::ServerDiscovery;
 use crate::keys;
-use crate::kinds::api_service::{is_available, service_of};
 use crate::shared::ApiShared;
-use crate::validation::text;
 
 /// A group version that has an APIService.
 pub(crate) struct ListedApiService {

@@ -9,17 +9,17 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
+use rekindle_kinds::api_service::{self, name_of, service_of};
+use rekindle_kinds::identity::ClientIdentity;
+use rekindle_kinds::registry::{AnyObject, ApiKind, KindEntry, Registry, RequestContext};
 use rekindle_store::{PendingWrite, StoreError, StoredObject, WritePrecondition};
 use rekindle_types::Tick;
 
 use super::priorities::{self, ApiPriority};
-use crate::auth::ClientIdentity;
 use crate::call::{ApiCall, put, remove};
 use crate::custom;
 use crate::keys;
-use crate::kinds::api_service::{self, name_of, service_of};
 use crate::object_meta;
-use crate::registry::{AnyObject, ApiKind, KindEntry, Registry, RequestContext};
 use crate::resource_metrics;
 use crate::reviews;
 use crate::shared::ApiShared;

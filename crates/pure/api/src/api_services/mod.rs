@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use followed_servers::FollowedServer;
 pub use server_discovery::ServerDiscovery;
 
-pub use crate::kinds::api_service::ServerAvailability;
+pub use rekindle_kinds::api_service::ServerAvailability;
 
 /// What is known beside the stored APIServices.
 #[derive(Default)]

@@ -1,8 +1,8 @@
 //! Which groups and versions come first in discovery. kubectl takes the first of two resources that
 //! have the same name.
 
-use crate::kinds::api_service;
 use crate::resource_metrics;
+use rekindle_kinds::api_service;
 use rekindle_types::v1alpha1;
 
 /// The place of a group version among all others: high numbers come first.
@@ -62,12 +62,11 @@ pub(super) fn of_built_in(group: &str, version: &str) -> Option<ApiPriority> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds;
 
     #[test]
     fn every_built_in_group_version_has_a_place() {
         for (group, version) in
-            super::super::local_api_service::built_in_group_versions(&kinds::all())
+            super::super::local_api_service::built_in_group_versions(&rekindle_kinds::all())
         {
             assert!(of_built_in(&group, &version).is_some(), "{group}/{version}");
         }

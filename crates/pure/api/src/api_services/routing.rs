@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, ServiceReference};
+use rekindle_kinds::api_service::{GROUP, HTTPS_PORT, is_available, name_of, service_of};
+use rekindle_kinds::validation::text;
 
 use super::local_api_service::{self, is_built_in, is_replaceable};
 use crate::aggregated_request::{AggregatedRequest, AggregatedServer, ServerTrust};
 use crate::keys;
-use crate::kinds::api_service::{GROUP, HTTPS_PORT, is_available, name_of, service_of};
 use crate::outcome::{ApiAnswer, RequestOutcome};
 use crate::request::ApiRequest;
 use crate::service_endpoints;
 use crate::shared::ApiShared;
-use crate::validation::text;
 
 /// What becomes of a request to a group version that another server serves; none when this server
 /// answers. The caller may make the request: that was decided before.

@@ -1,8 +1,8 @@
 //! What somebody wants to do, and how a refusal reads. Who may do what is decided in
 //! [`crate::auth::rbac`].
 
-use super::user::ClientIdentity;
 use crate::status::ApiError;
+use rekindle_kinds::identity::ClientIdentity;
 
 /// How requests are decided about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,7 +104,7 @@ fn denied(who: &ClientIdentity, what: &AccessAttributes<'_>) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::UserInfo;
+    use rekindle_kinds::identity::UserInfo;
 
     fn pods<'a>(name: &'a str, namespace: &'a str) -> AccessAttributes<'a> {
         AccessAttributes::Resource {

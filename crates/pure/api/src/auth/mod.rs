@@ -2,9 +2,7 @@
 
 pub mod authorizer;
 pub mod rbac;
-pub mod service_account;
 pub mod token;
-pub mod user;
 
 pub use authorizer::{AccessAttributes, AuthorizationMode};
-pub use user::{ClientIdentity, NODES, UserInfo};
+pub use rekindle_kinds::identity::{ClientIdentity, UserInfo};

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use rekindle_kinds::identity::{MASTERS, NODES};
 use x509_cert::ext::pkix::name::GeneralName;
 
-use super::certificate_request::CertificateRequest;
-use crate::auth::user::{MASTERS, NODES};
+use rekindle_kinds::certificate_signing_request::CertificateRequest;
 
 /// What the common name of a node begins with.
 const NODE_PREFIX: &str = "system:node:";

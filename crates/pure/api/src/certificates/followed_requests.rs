@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use futures_core::Stream;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use rekindle_kinds::certificate_signing_request::{GROUP, PLURAL};
+use rekindle_kinds::registry::{AnyObject, KindEntry};
 use rekindle_store::{RangeQuery, StoreError, StoreEvent, StoreWatch, StoredObject};
 
 use crate::keys;
-use crate::kinds::certificate_signing_request::{GROUP, PLURAL};
-use crate::registry::{AnyObject, KindEntry};
 use crate::selectors::names_of_key;
 use crate::shared::ApiShared;
 use crate::status::ApiError;

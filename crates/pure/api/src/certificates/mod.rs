@@ -8,20 +8,16 @@
 //! ```
 
 mod built_in_signer;
-mod certificate_request;
 mod followed_requests;
 mod issuer;
-mod signature;
 mod signing;
 mod signing_agenda;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use built_in_signer::BuiltInSigner;
-pub use certificate_request::{CertificateRequest, CertificateRequestError};
 pub(crate) use followed_requests::signing_request;
 pub use followed_requests::{FollowedRequest, FollowedRequests};
 pub use issuer::{CertificateIssuer, CertificateIssuerError};
-pub use signature::{SignatureScheme, SignatureVerifier};
 pub use signing::{CertificateOrder, SigningDecision, WrittenStatus, decide};
 pub use signing_agenda::SigningAgenda;

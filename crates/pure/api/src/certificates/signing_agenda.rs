@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use rekindle_kinds::certificate_signing_request::{APPROVED, DENIED, FAILED, is_issued};
+use rekindle_kinds::validation::{items, text};
 use rekindle_types::{Tick, TickDuration};
 
 use crate::due_times::DueTimes;
-use crate::kinds::certificate_signing_request::{APPROVED, DENIED, FAILED, is_issued};
 use crate::object_meta::is_being_deleted;
-use crate::validation::{items, text};
 
 /// After a decision that is carried out.
 const AFTER_DECISION: TickDuration = TickDuration::from_secs(60 * 60);

@@ -1,11 +1,11 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use der::{Decode, Encode};
+use der::Decode;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use proptest::prelude::*;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, DnValue, IsCa, KeyPair, SanType,
 };
+use rekindle_kinds::certificate_signing_request::CertificateRequest;
 use rekindle_types::{ObjectJson, Tick, TickDuration};
 use serde_json::{Value, json};
 use x509_cert::Certificate;
@@ -251,23 +251,6 @@ fn a_failed_write_is_tried_again_in_thirty_seconds_however_often_it_is_noted() {
 }
 
 #[test]
-fn a_text_with_more_than_one_block_is_no_request() {
-    let (shown, hidden) = (pem("mallory", None, &[]), pem("admin", None, &[]));
-    assert!(CertificateRequest::parse(shown.as_bytes()).is_ok());
-    let with_header = shown.replacen("-----\n", "-----\nA: b\n\n", 1);
-    for text in [
-        format!("x{hidden}\n{shown}"),
-        format!("{shown}{hidden}"),
-        format!("text\n{shown}"),
-        format!("{shown}text"),
-        with_header,
-    ] {
-        let refused = CertificateRequest::parse(text.as_bytes()).unwrap_err();
-        assert_eq!(refused, CertificateRequestError::OtherBlock, "{text}");
-    }
-}
-
-#[test]
 fn a_subject_that_readers_may_read_differently_is_not_signed() {
     let request = |dn: DistinguishedName| {
         let mut params = CertificateParams::default();
@@ -386,50 +369,4 @@ fn a_certificate_lasts_as_asked_at_most_a_year_and_never_longer_than_its_ca() {
     let SigningDecision::Issue(order) = decide(&request(None), NOW) else { panic!() };
     let error = issuer.issue(&order, [1; 16], NOW, |_| Ok(Vec::new())).unwrap_err();
     assert_eq!(error.to_string(), "the certificate of the CA has expired");
-}
-
-#[test]
-fn what_is_no_request_is_refused() {
-    let good = pem("ann", None, &[]);
-    let error = |text: &str| CertificateRequest::parse(text.as_bytes()).map(drop).unwrap_err();
-    assert_eq!(error(""), CertificateRequestError::OtherBlock);
-    assert_eq!(error(&good.replace("REQUEST", "")), CertificateRequestError::OtherBlock);
-    let mut der = ::pem::parse(&good).unwrap().into_contents();
-    der.push(0);
-    let longer = ::pem::encode(&::pem::Pem::new("CERTIFICATE REQUEST", der));
-    assert!(matches!(error(&longer), CertificateRequestError::Malformed(_)));
-}
-
-struct Refuses;
-
-impl SignatureVerifier for Refuses {
-    fn is_signature(&self, scheme: SignatureScheme, _: &[u8], _: &[u8], _: &[u8]) -> bool {
-        assert_eq!(scheme, SignatureScheme::P256Sha256);
-        false
-    }
-}
-
-#[test]
-fn a_signature_of_another_key_is_refused() {
-    let request = CertificateRequest::parse(pem("ann", None, &[]).as_bytes()).unwrap();
-    let error = request.check_signature(&Refuses).unwrap_err();
-    assert_eq!(error, CertificateRequestError::BadSignature);
-}
-
-proptest! {
-    #[test]
-    fn no_bytes_panic(at in 0_usize..400, byte in any::<u8>(), end in 0_usize..400) {
-        let good = pem("system:node:a", Some("system:nodes"), &[dns("a")]);
-        let mut der = ::pem::parse(good).unwrap().into_contents();
-        let at = at % der.len();
-        der[at] = byte;
-        if end < der.len() {
-            der.truncate(end);
-        }
-        let text = ::pem::encode(&::pem::Pem::new("CERTIFICATE REQUEST", der));
-        if let Ok(request) = CertificateRequest::parse(text.as_bytes()) {
-            let _ = request.common_names();
-            prop_assert!(request.subject().to_der().is_ok());
-        }
-    }
 }

@@ -7,6 +7,7 @@
 use std::sync::{Arc, RwLockWriteGuard};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use rekindle_kinds::registry::{AnyObject, KindOrigin};
 use rekindle_store::{PendingWrite, WritePrecondition};
 use rekindle_types::Tick;
 
@@ -17,7 +18,6 @@ use super::{
 use crate::api_services;
 use crate::call::{ApiCall, put, remove, with_retries};
 use crate::object_meta;
-use crate::registry::{AnyObject, KindOrigin};
 use crate::selectors::names_of_key;
 use crate::shared::ApiShared;
 use crate::status::ApiError;

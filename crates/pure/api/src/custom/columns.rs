@@ -6,13 +6,13 @@ use std::sync::LazyLock;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionVersion;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
+use rekindle_kinds::registry::{TableCell, TableColumn};
+use rekindle_kinds::table::{self, column};
+use rekindle_kinds::validation::text;
 use rekindle_types::Tick;
 use serde_json::Value;
 
-use super::json_path::{self, JsonPath};
-use crate::registry::{TableCell, TableColumn};
-use crate::table::{self, column};
-use crate::validation::text;
+use rekindle_kinds::custom_resource_definition::json_path::{self, JsonPath};
 
 /// The path of the column that a version without columns gets.
 const CREATED: &str = ".metadata.creationTimestamp";

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionNames, CustomResourceDefinitionVersion,
 };
+use rekindle_kinds::registry::resource::MetadataChecks;
+use rekindle_kinds::registry::{KindEntry, KindOrigin, NameRule, ResourceScope, Subresource};
+use rekindle_kinds::validation::object_meta::FinalizerRule;
+use rekindle_kinds::validation::text;
 use rekindle_store::StoredObject;
 use rekindle_types::definition::is_established;
 
 use super::version::{DefinedVersions, VersionCodec};
 use super::{columns, definitions_entry};
-use crate::registry::resource::MetadataChecks;
-use crate::registry::{KindEntry, KindOrigin, NameRule, ResourceScope, Subresource};
 use crate::shared::ApiShared;
-use crate::validation::object_meta::FinalizerRule;
-use crate::validation::text;
 
 /// The finalizer that keeps a definition until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";

@@ -3,13 +3,12 @@
 
 use std::borrow::Cow;
 
+use rekindle_kinds::registry::builtin_types;
 use rekindle_structured_merge::{
     AbsentField, KeyField, ListMergeRule, ListType, MapField, MapGranularity, MapType, MergeSchema,
     MergeType, ScalarType, TypeId, TypedSchema,
 };
 use serde_json::Value;
-
-use crate::managed_fields::builtin_types;
 
 /// The types of a version.
 pub(super) struct MergeTypes {

@@ -12,7 +12,6 @@
 pub(crate) mod cleanup;
 mod columns;
 mod conversion;
-mod json_path;
 mod kind;
 mod merge_types;
 pub(crate) mod names;
@@ -22,13 +21,13 @@ mod version;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use rekindle_kinds::registry::{KindEntry, KindOrigin, Registry};
 use rekindle_store::{PendingWrite, StoredObject};
 use rekindle_types::Tick;
 
 pub(crate) use conversion::{
     ConversionReview, ConvertedTexts, ObjectConversion, StorageForm, with_revision_of,
 };
-pub(crate) use json_path::read as read_json_path;
 pub(crate) use kind::{CLEANUP_FINALIZER, CustomKind};
 pub(crate) use object::CustomObject;
 pub(crate) use version::ScalePaths;
@@ -36,7 +35,6 @@ pub(crate) use version::VersionCodec;
 
 use crate::call::ApiCall;
 use crate::made_of::MadeOf;
-use crate::registry::{KindEntry, KindOrigin, Registry};
 use crate::request::ResourcePath;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
@@ -97,7 +95,7 @@ impl CustomKinds {
         entry: &KindEntry,
         stored: &StoredObject,
     ) -> Option<Arc<KindEntry>> {
-        let version = entry.codec.converted()?.version_name(&stored.value)?;
+        let version = VersionCodec::of_converted(entry)?.version_name(&stored.value)?;
         let definition = api.store.get(&key_of_definition(&entry.plural, &entry.group))?;
         self.of(api, &definition)?.any_version(version)
     }

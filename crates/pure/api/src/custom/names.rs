@@ -7,6 +7,8 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionCondition, CustomResourceDefinitionNames,
 };
+use rekindle_kinds::registry::AnyObject;
+use rekindle_kinds::validation::text;
 use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 use rekindle_types::Tick;
 use rekindle_types::definition::is_established;
@@ -14,12 +16,10 @@ use rekindle_types::definition::is_established;
 use super::kind::is_place_of_server;
 use super::{DEFINITIONS, definitions_entry, is_definition};
 use crate::call::{ApiCall, put};
-use crate::registry::AnyObject;
 use crate::resource_metrics;
 use crate::reviews::REVIEWS;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
-use crate::validation::text;
 
 const NAMES_ACCEPTED: &str = "NamesAccepted";
 const ESTABLISHED: &str = "Established";

@@ -5,13 +5,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_kinds::registry::{
+    AnyObject, FieldError, ObjectPart, RequestContext, TableCell, metadata,
+};
+use rekindle_kinds::validation::object_meta::finalizer_warnings;
 use rekindle_types::{ObjectJson, Tick, json_text};
 use serde_json::{Map, Value};
 
 use super::version::{CustomVersion, ScalePaths, StatusSubresource};
 use crate::object_meta;
-use crate::registry::{AnyObject, FieldError, ObjectPart, RequestContext, TableCell, metadata};
-use crate::validation::object_meta::finalizer_warnings;
 
 /// An object of such a kind, in one of its versions.
 #[derive(Clone)]

@@ -1,11 +1,14 @@
 //! One version of a definition, compiled: how its objects are read, completed and shown.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_kinds::registry::{AnyObject, DecodeError, KindCodec, KindEntry, ParsedObject};
+use rekindle_kinds::registry::{builtin_types, managed_entries};
 use rekindle_store::StoredObject;
 use rekindle_structural_schema::StructuralSchema;
 use rekindle_structured_merge::TypedSchema;
@@ -18,11 +21,9 @@ use sha2::{Digest, Sha256};
 
 use super::columns::{self, ColumnCells};
 use super::conversion::ConversionWebhook;
-use super::json_path::{self, JsonPath};
 use super::merge_types::MergeTypes;
 use super::object::CustomObject;
-use crate::managed_fields::{builtin_types, entries};
-use crate::registry::{AnyObject, DecodeError, KindCodec, ParsedObject};
+use rekindle_kinds::custom_resource_definition::json_path::{self, JsonPath};
 
 /// What a version says, ready for use.
 pub(crate) struct CustomVersion {
@@ -165,7 +166,7 @@ fn api_version_of(stored: &[u8]) -> Option<Cow<'_, str>> {
 
 /// Reads the objects of a version.
 #[derive(Clone)]
-pub struct VersionCodec {
+pub(crate) struct VersionCodec {
     versions: Arc<DefinedVersions>,
     index: usize,
 }
@@ -186,6 +187,12 @@ struct PublishedStatus<'d> {
 }
 
 impl VersionCodec {
+    /// That of a kind whose objects a webhook converts from version to version.
+    pub(crate) fn of_converted(entry: &KindEntry) -> Option<&Self> {
+        let codec: &dyn Any = &*entry.codec;
+        codec.downcast_ref::<Self>().filter(|codec| codec.versions.conversion.is_some())
+    }
+
     /// Of the version at this place in the definition.
     pub(super) fn new(versions: &Arc<DefinedVersions>, index: usize) -> Self {
         Self { versions: Arc::clone(versions), index }
@@ -258,7 +265,7 @@ impl VersionCodec {
             Some(metadata) => ObjectJson::from_value(&metadata)?,
             None => return Err(serde_json::Error::custom("the object has no metadata")),
         };
-        entries::compact(&mut meta);
+        managed_entries::compact(&mut meta);
         let (object, _) = CustomObject::of_fields(Arc::clone(version), meta, fields);
         Ok(object)
     }
@@ -309,7 +316,8 @@ impl KindCodec for VersionCodec {
         let properties = schema.as_object_mut()?.entry("properties").or_insert_with(|| json!({}));
         properties["apiVersion"] = text("The version of this object's schema.");
         properties["kind"] = text("The kind of this object.");
-        properties["metadata"] = json!({"allOf": [crate::openapi::reference(OBJECT_META)]});
+        properties["metadata"] =
+            json!({"allOf": [rekindle_kinds::openapi::reference(OBJECT_META)]});
         Some(schema)
     }
 
@@ -334,10 +342,6 @@ impl KindCodec for VersionCodec {
     fn shown(&self, stored: &Bytes) -> Result<Bytes, serde_json::Error> {
         let text = self.read(stored)?.text_as_shown();
         Ok(if stored == text.as_slice() { stored.clone() } else { text.into() })
-    }
-
-    fn converted(&self) -> Option<&VersionCodec> {
-        self.versions.conversion.as_ref().map(|_| self)
     }
 
     fn is_stored_form(&self, stored: &[u8]) -> bool {

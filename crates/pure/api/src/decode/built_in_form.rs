@@ -9,11 +9,11 @@ use std::borrow::Cow;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use rekindle_kinds::registry::KindEntry;
 use rekindle_types::Quantity;
 use serde_json::{Map, Value, json};
 
 use crate::protobuf::{FieldOccurrence, MessageField, by_name, message_of};
-use crate::registry::KindEntry;
 
 /// How a precise time is written: `2006-01-02T15:04:05.000000Z`.
 const MICROS_AT: usize = "2006-01-02T15:04:05".len();

@@ -10,11 +10,11 @@ mod unstored;
 
 use serde_json::{Map, Value};
 
-use crate::registry::{AnyObject, DecodeError, FieldError, KindEntry, KindOrigin};
 use crate::status::ApiError;
 
 use crate::protobuf::{self, ProtobufError};
 
+use rekindle_kinds::registry::{AnyObject, DecodeError, FieldError, KindEntry, KindOrigin};
 pub use strict_errors::StrictErrors;
 use tracked::BodyReadError;
 pub use tracked::{DEPTH_MAX, VALUES_MAX};

@@ -2,9 +2,8 @@
 //! with the field's path. Words that a field of our own kinds does not have are of the right type
 //! upstream, where a schema's `enum` refuses them.
 
+use rekindle_kinds::registry::{DecodeError, FieldError};
 use serde_json::Value;
-
-use crate::registry::{DecodeError, FieldError};
 
 /// `json: cannot unmarshal string into field spec.replicas of type int32`.
 pub(super) fn text(error: &DecodeError) -> String {

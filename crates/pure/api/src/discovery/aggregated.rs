@@ -1,12 +1,12 @@
 //! Aggregated discovery (apidiscovery.k8s.io/v2): everything in two requests.
 
 use http::StatusCode;
+use rekindle_kinds::registry::ResourceScope;
 use serde_json::{Value, json};
 
 use super::group_versions::{DiscoveryResource, GroupVersion, VersionResources};
 use crate::api_services::listed_api_service::ServedElsewhere;
 use crate::outcome::ApiAnswer;
-use crate::registry::ResourceScope;
 
 /// The media type in JSON. Clients look for exactly this type in the answer.
 pub(crate) const MEDIA_TYPE: &str =

@@ -1,11 +1,11 @@
 //! Discovery in its first form: `/api`, `/apis` and one resource list per group version.
 
+use rekindle_kinds::registry::ResourceScope;
 use serde_json::{Value, json};
 
 use super::group_versions::{DiscoveryResource, GroupVersion, VersionResources};
 use super::{json, no_page};
 use crate::outcome::ApiAnswer;
-use crate::registry::ResourceScope;
 use crate::status::ApiError;
 
 /// `/`.

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as BASE64;
+use rekindle_kinds::registry::{KindEntry, Registry, ResourceScope, Subresource};
 use sha2::{Digest, Sha256};
 
 use crate::api_services::listed_api_service::{ListedApiService, ServedElsewhere, local_priority};
 use crate::api_services::priorities::ApiPriority;
-use crate::registry::{KindEntry, Registry, ResourceScope, Subresource};
 use crate::resource_metrics;
 use crate::reviews;
 use crate::subresources::binding;
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_that_of_the_stored_kind() {
-        let registry = crate::kinds::all();
+        let registry = rekindle_kinds::all();
         let hash_of = |api_version: &str, kind: &str| {
             let is_it = |entry: &&KindEntry| entry.api_version == api_version && entry.kind == kind;
             storage_version_hash(registry.kinds().find(is_it).unwrap())
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn groups_and_versions_come_by_priority_then_by_name() {
-        let registry = crate::kinds::all();
+        let registry = rekindle_kinds::all();
         let all = group_versions(
             &registry,
             vec![

@@ -14,10 +14,10 @@ use std::cell::LazyCell;
 
 use group_versions::{GroupVersion, group_versions};
 use http::{Method, StatusCode};
+use rekindle_kinds::registry::{KindOrigin, Registry};
 
 use crate::api_services::listed_api_service::listed;
 use crate::outcome::{ApiAnswer, RequestOutcome};
-use crate::registry::{KindOrigin, Registry};
 use crate::request::accept::{self, DiscoveryForm, HandlerTypes};
 use crate::request::{ApiRequest, ResourcePath};
 use crate::shared::ApiShared;

@@ -7,16 +7,15 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use http::{StatusCode, header};
+use rekindle_kinds::registry::Registry;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::group_versions::{GroupVersion, VersionResources};
-use crate::kinds;
-use crate::openapi;
 use crate::outcome::ApiAnswer;
-use crate::registry::Registry;
 use crate::request::{ApiRequest, RequestOptions, accept};
 use crate::status::ApiError;
+use rekindle_kinds::openapi;
 
 #[derive(Debug, Default)]
 pub(super) struct OpenApi {
@@ -89,7 +88,7 @@ impl OpenApi {
             return hash(&[PROGRAM_VERSION, &sources.join("\n")].concat());
         }
         let built_in = self.built_in.get_or_init(|| {
-            let built_in = kinds::all();
+            let built_in = rekindle_kinds::all();
             let hash = |(group, version)| {
                 let document = openapi::document(&built_in, group, version).to_string();
                 (path(group, version), hash(&document))

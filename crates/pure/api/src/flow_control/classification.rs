@@ -1,9 +1,10 @@
 //! Where a request belongs, and how many seats it needs.
 
 use rekindle_flow_control::{FlowConfiguration, RequestClass, RequestDigest, RequestTarget};
+use rekindle_kinds::identity::{ClientIdentity, UserInfo};
 
 use crate::api::Api;
-use crate::auth::{AccessAttributes, ClientIdentity, UserInfo};
+use crate::auth::AccessAttributes;
 use crate::request::{PathTarget, RequestLine, RequestOptions, RequestVerb, attributes};
 
 /// A request with its class.

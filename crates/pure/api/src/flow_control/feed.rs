@@ -7,11 +7,11 @@ use std::task::Poll;
 use futures_core::Stream;
 use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
 use rekindle_flow_control::FlowConfiguration;
+use rekindle_kinds::flow_control::{LEVELS, SCHEMAS};
 use rekindle_store::{StoreError, StoreWatch};
 
 use super::{entry, stored};
 use crate::keys;
-use crate::kinds::flow_control::{LEVELS, SCHEMAS};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 

@@ -14,16 +14,16 @@ pub(crate) use upkeep::maintain;
 use std::any::Any;
 use std::sync::Arc;
 
+use rekindle_kinds::registry::KindEntry;
 use rekindle_store::{RangeQuery, StoredObject};
 
 use crate::keys;
-use crate::registry::KindEntry;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 
 /// The kind, where it is served.
 fn entry<'a>(api: &'a ApiShared, plural: &str) -> Option<&'a Arc<KindEntry>> {
-    api.registry.find(crate::kinds::flow_control::GROUP, "v1", plural)
+    api.registry.find(rekindle_kinds::flow_control::GROUP, "v1", plural)
 }
 
 /// An object, with what it was read from.

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
 use rekindle_flow_control::{MaintainedObject, ObjectUpkeep, dangling_status};
+use rekindle_kinds::flow_control::{LEVELS, SCHEMAS};
+use rekindle_kinds::registry::{AnyObject, KindEntry};
 use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 use rekindle_types::Tick;
 
 use super::{StoredFlowObject, entry, stored};
 use crate::call::put;
-use crate::kinds::flow_control::{LEVELS, SCHEMAS};
-use crate::registry::{AnyObject, KindEntry};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::{keys, object_meta};

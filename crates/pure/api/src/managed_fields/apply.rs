@@ -1,18 +1,19 @@
 //! Server-side apply: from the configuration of one owner to the object that becomes of it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use rekindle_kinds::registry::AnyObject;
 use rekindle_structured_merge::{
     AppliedObject, FieldConflicts, FieldOperation, FieldOwner, FieldOwners, FieldSet,
     OwnershipChange, SchemaMismatch, TypedSchema,
 };
 use serde_json::{Value, json};
 
-use super::{builtin_types, entries, last_applied, owner};
+use super::{last_applied, owner};
 use crate::call::{ApiCall, ObjectPart};
 use crate::decode::{self, FieldValidation};
-use crate::registry::AnyObject;
 use crate::status::{ApiError, FieldCause};
 use crate::subresources::scale;
+use rekindle_kinds::registry::{builtin_types, managed_entries};
 
 /// The type of an autoscaling/v1 Scale.
 const SCALE: ObjectType<'_> = ObjectType { api_version: "autoscaling/v1", kind: "Scale" };
@@ -99,7 +100,7 @@ impl AppliedConfig {
             scale::drop_zero_count(old, &mut live);
         }
         let kept = old.meta().managed_fields.as_deref().unwrap_or_default();
-        let owners = entries::read(kept).map_err(|error| {
+        let owners = managed_entries::read(kept).map_err(|error| {
             ApiError::internal(format!("failed to decode managed fields: {error}"))
         })?;
         let ignored = owner::ignored(call.entry, part, Some(old));
@@ -167,7 +168,7 @@ impl AppliedConfig {
         if owner.manager == last_applied::KUBECTL {
             last_applied::follow(&mut object, &self.config);
         }
-        Ok(AppliedTree { object, entries: entries::write(&owners) })
+        Ok(AppliedTree { object, entries: managed_entries::write(&owners) })
     }
 
     fn decode_applied(

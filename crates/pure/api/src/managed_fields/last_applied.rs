@@ -1,10 +1,9 @@
 //! The annotation of client-side `kubectl apply`. `kubectl apply --server-side` takes over what the
 //! annotation says was applied, and the annotation follows what is applied by the server.
 
+use rekindle_kinds::registry::KindEntry;
 use rekindle_structured_merge::{FieldSet, OwnershipChange};
 use serde_json::Value;
-
-use crate::registry::KindEntry;
 
 /// The name of the only owner that is treated so.
 pub(super) const KUBECTL: &str = "kubectl";

@@ -4,11 +4,10 @@
 //! kinds, the owner that a request stands for, and the form in which entries are kept.
 //!
 //! Entries are kept in the object's metadata, each set of fields as one text
-//! ([`entries::write`]). `rekindle_types::ObjectJson` writes that text as the JSON that it is.
+//! ([`rekindle_kinds::registry::managed_entries`]). `rekindle_types::ObjectJson` writes that text
+//! as the JSON that it is.
 
 mod apply;
-pub(crate) mod builtin_types;
-pub(crate) mod entries;
 mod last_applied;
 mod options;
 mod owner;

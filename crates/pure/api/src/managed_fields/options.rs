@@ -1,8 +1,9 @@
 //! The options of a write that concern owners.
 
+use rekindle_kinds::registry::FieldError;
+
 use crate::call::ApiCall;
 use crate::decode::media_type::media_type;
-use crate::registry::FieldError;
 use crate::request::RequestVerb;
 use crate::status::ApiError;
 

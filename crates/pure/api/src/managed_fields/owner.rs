@@ -1,9 +1,9 @@
 //! The owner that a request stands for.
 
+use rekindle_kinds::registry::{AnyObject, KindEntry, Subresource};
 use rekindle_structured_merge::{FieldOperation, FieldOwner, FieldPath, FieldSet};
 
 use crate::call::{ApiCall, ObjectPart};
-use crate::registry::{AnyObject, KindEntry, Subresource};
 
 /// The owner of a client that says neither its name nor its program.
 const UNKNOWN: &str = "unknown";

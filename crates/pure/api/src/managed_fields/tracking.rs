@@ -2,15 +2,16 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
+use rekindle_kinds::registry::AnyObject;
 use rekindle_structured_merge::{
     FieldOperation, FieldOwners, FieldPath, FieldSet, OwnershipChange,
 };
 use serde_json::Value;
 
-use super::{entries, owner};
+use super::owner;
 use crate::call::{ApiCall, ObjectPart};
-use crate::registry::AnyObject;
 use crate::subresources::scale;
+use rekindle_kinds::registry::managed_entries;
 
 /// Fields of a new object that the server fills in where the client does not say: no owner has
 /// them. Upstream its admission plugins fill them, after the owners were noted.
@@ -42,10 +43,10 @@ impl ServerFilled {
 /// Notes the owner of a new object's fields. The object has its defaults, and nothing of admission.
 pub(crate) fn track_new(call: &ApiCall<'_>, object: &mut dyn AnyObject, filled: &ServerFilled) {
     let given = object.meta_mut().managed_fields.take();
-    if entries::are_reset(given.as_ref()) {
+    if managed_entries::are_reset(given.as_ref()) {
         return track_new_with(call, object, filled, FieldOwners::default());
     }
-    let owners = entries::read(given.as_deref().unwrap_or_default()).unwrap_or_default();
+    let owners = managed_entries::read(given.as_deref().unwrap_or_default()).unwrap_or_default();
     track_new_with(call, object, filled, owners);
 }
 
@@ -66,7 +67,7 @@ fn track_new_with(
     };
     let tracked = object.tracked_value();
     let owners = change.update(&object.blank_value(&tracked), &tracked, owners);
-    object.meta_mut().managed_fields = entries::write(&owners);
+    object.meta_mut().managed_fields = managed_entries::write(&owners);
 }
 
 /// Notes the owner of what an update changes. The object has its defaults; what the update may not
@@ -81,11 +82,12 @@ pub(crate) fn track_change(
     let kept = &old.meta().managed_fields;
     // no owners are noted of an object that has none, as upstream
     let read = |entries: &Option<Vec<ManagedFieldsEntry>>| {
-        let owners = entries::read(entries.as_deref().unwrap_or_default()).unwrap_or_default();
+        let owners =
+            managed_entries::read(entries.as_deref().unwrap_or_default()).unwrap_or_default();
         Some(owners).filter(|owners| !owners.is_empty())
     };
     let is_main = call.path.subresource.is_empty();
-    if is_main && entries::are_reset(given.as_ref()) {
+    if is_main && managed_entries::are_reset(given.as_ref()) {
         return;
     }
     let is_given = is_main && given != *kept;
@@ -118,13 +120,14 @@ pub(crate) fn track_change(
         return;
     }
     if let Some(owners) = given.or_else(|| read(kept)) {
-        object.meta_mut().managed_fields = entries::write(&change.update_with(changes, owners));
+        object.meta_mut().managed_fields =
+            managed_entries::write(&change.update_with(changes, owners));
     }
 }
 
 /// Whether any owner has a field.
 fn has_owner(field: &FieldPath, entries: Option<&[ManagedFieldsEntry]>) -> bool {
-    let owners = entries::read(entries.unwrap_or_default()).unwrap_or_default();
+    let owners = managed_entries::read(entries.unwrap_or_default()).unwrap_or_default();
     owners.sorted().iter().any(|(_, owned)| owned.fields.has(field))
 }
 
@@ -159,7 +162,7 @@ fn compared(part: ObjectPart, old: &dyn AnyObject, new: &mut dyn AnyObject) -> (
 pub(crate) fn keep_times_of_unchanged(object: &mut dyn AnyObject, old: &dyn AnyObject) {
     let kept = &old.meta().managed_fields;
     let is_same = object.meta().managed_fields == *kept;
-    if is_same || !entries::same_but_for_times(&object.meta().managed_fields, kept) {
+    if is_same || !managed_entries::same_but_for_times(&object.meta().managed_fields, kept) {
         return;
     }
     let written = std::mem::replace(&mut object.meta_mut().managed_fields, kept.clone());

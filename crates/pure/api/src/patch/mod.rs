@@ -5,7 +5,6 @@ mod directives;
 mod json_patch;
 mod json_path;
 mod merge;
-pub mod merge_keys;
 mod order;
 mod strategic;
 mod value_key;

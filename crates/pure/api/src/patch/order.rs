@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::PatchError;
 use super::budget::WorkBudget;
-use super::merge_keys::ListMerge;
 use super::value_key::ValueKey;
+use rekindle_kinds::registry::merge_keys::ListMerge;
 
 /// What the budget is told that lists cost steps for.
 const MERGING: &str = "merging lists";

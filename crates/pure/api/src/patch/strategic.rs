@@ -12,9 +12,9 @@ use super::directives::{
     DELETE_FROM_LIST, PatchDirective, SET_ELEMENT_ORDER, delete_from_list, directive,
     entry_directive, is_directed, is_directive, order_of, replacement, retain_keys,
 };
-use super::merge_keys::{ListMerge, merge_field};
 use super::order::{EntryPositions, PatchOrder, in_order};
 use super::value_key::ValueKey;
+use rekindle_kinds::registry::merge_keys::{ListMerge, merge_field};
 
 /// The object after the patch.
 pub(super) fn apply(

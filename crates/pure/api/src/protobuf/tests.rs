@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::kinds;
 
 /// Writes messages the way Go does.
 #[derive(Default)]
@@ -182,8 +181,8 @@ proptest! {
 
 /// Every object of the examples of all kinds, as it is answered.
 fn examples() -> Vec<(String, Vec<u8>)> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/kinds/testdata/create");
-    let registry = kinds::all();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../kinds/src/testdata/create");
+    let registry = rekindle_kinds::all();
     let mut examples = Vec::new();
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();
@@ -243,7 +242,7 @@ fn without_unnumbered(message: &fields::Message, tree: &mut serde_json::Value) {
 
 #[test]
 fn what_is_written_of_any_kind_is_read_as_it_was() {
-    let registry = kinds::all();
+    let registry = rekindle_kinds::all();
     let mut kinds_seen = std::collections::BTreeSet::new();
     for (name, json) in examples() {
         let written = match object(&json) {

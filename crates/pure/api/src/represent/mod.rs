@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use rekindle_kinds::registry::{KindEntry, KindOrigin};
 use rekindle_store::{Memo, Revision, StoredObject};
 use rekindle_types::Tick;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,6 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::protobuf;
-use crate::registry::{KindEntry, KindOrigin};
 use crate::request::{MetaVersion, Representation};
 use crate::status::ApiError;
 

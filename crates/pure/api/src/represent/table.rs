@@ -1,12 +1,12 @@
 //! Server-side tables (meta.k8s.io/v1 `Table`): what `kubectl get` prints.
 
 use bytes::Bytes;
+use rekindle_kinds::registry::{KindEntry, TableCell, TableColumn};
 use rekindle_types::Tick;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{ListMeta, metadata_only, shown, to_json};
-use crate::registry::{KindEntry, TableCell, TableColumn};
 use crate::request::{IncludeObject, MetaVersion};
 use crate::status::ApiError;
 

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
+use rekindle_kinds::identity::ClientIdentity;
 use rekindle_types::Tick;
 
 use crate::audit_notes::AuditNotes;
-use crate::auth::ClientIdentity;
 
 pub use accept::{AnswerEncoding, IncludeObject, MetaVersion, MetadataShape, Representation};
 pub use options::RequestOptions;

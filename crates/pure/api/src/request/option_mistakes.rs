@@ -1,12 +1,12 @@
 //! What is wrong with the options of a request, as upstream's validation of options says it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, Preconditions};
+use rekindle_kinds::registry::FieldError;
+use rekindle_kinds::registry::field_error::FieldProblem;
 use rekindle_structural_schema::parse_go_duration;
 
 use super::RequestVerb;
 use super::options::{LIMIT, RequestOptions, RevisionMatch, TIMEOUT};
-use crate::registry::FieldError;
-use crate::registry::field_error::FieldProblem;
 use crate::selectors;
 use crate::status::ApiError;
 

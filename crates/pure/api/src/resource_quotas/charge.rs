@@ -1,11 +1,11 @@
 //! What one write changes of one quota, and whether the quota lets it.
 
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota, ResourceQuotaStatus};
+use rekindle_kinds::registry::AnyObject;
 use rekindle_quota::{CountedObject, CountedResource, QuotaTerms, QuotaUsage, unmet_demands};
 use rekindle_types::{Quantity, Tick};
 
 use super::recount::{ReadUsage, counted, counted_names};
-use crate::registry::AnyObject;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 

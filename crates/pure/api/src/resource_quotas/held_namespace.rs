@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ResourceQuota;
+use rekindle_kinds::registry::{KindEntry, ResourceScope};
 use rekindle_quota::bounds_resource;
 use rekindle_store::{StoredObject, WriteEpoch};
 use rekindle_types::Tick;
@@ -11,7 +12,6 @@ use super::namespace_locks::NamespaceGuard;
 use super::recount::resource_of;
 use crate::call::ApiCall;
 use crate::keys;
-use crate::registry::{KindEntry, ResourceScope};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 

@@ -1,11 +1,11 @@
 //! Writes that the server decides itself: quotas count them, and none refuses them.
 
+use rekindle_kinds::registry::{AnyObject, KindEntry};
 use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 use rekindle_types::Tick;
 
 use super::quota_write::QuotaWrite;
 use crate::call::{ATTEMPTS_MAX, ObjectChange, put};
-use crate::registry::{AnyObject, KindEntry};
 use crate::shared::ApiShared;
 
 /// Queues a write of the server's own, with what it changes of quotas. `old` is the object before.

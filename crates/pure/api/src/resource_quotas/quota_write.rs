@@ -1,6 +1,7 @@
 //! One write, with the quotas that it counts in.
 
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
+use rekindle_kinds::registry::{AnyObject, KindEntry};
 use rekindle_quota::{CountedObject, QuotaTerms, QuotaUsage};
 use rekindle_store::{PendingWrite, StoreError, StoredObject, WriteEpoch, WritePrecondition};
 use rekindle_types::Tick;
@@ -10,7 +11,6 @@ use super::held_namespace::{HeldNamespace, WriteTarget};
 use super::namespace_locks::NamespaceGuard;
 use super::recount::{ReadUsage, resource_of};
 use crate::call::{ApiCall, ObjectChange, ObjectPart, put_together};
-use crate::registry::{AnyObject, KindEntry};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::{keys, object_meta};

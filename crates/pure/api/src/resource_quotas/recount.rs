@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
+use rekindle_kinds::registry::{AnyObject, KindEntry, ResourceScope};
 use rekindle_quota::{
     CountedObject, CountedResource, QuotaAmount, QuotaTerms, QuotaUsage, counts_until,
 };
@@ -11,7 +12,6 @@ use rekindle_store::{ObjectKey, StoredObject};
 use rekindle_types::{Quantity, Tick};
 
 use crate::keys;
-use crate::registry::{AnyObject, KindEntry, ResourceScope};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::stored::decode_stored;

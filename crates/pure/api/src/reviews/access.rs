@@ -8,17 +8,18 @@ use k8s_openapi::api::authorization::v1::{
 };
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use rekindle_kinds::identity::{ClientIdentity, UserInfo};
+use rekindle_kinds::registry::FieldError;
+use rekindle_kinds::registry::field_error::FieldProblem;
+use rekindle_kinds::validation::{Path, items, selector, text};
 
 use super::ReviewCall;
-use crate::auth::{AccessAttributes, ClientIdentity, UserInfo};
+use crate::auth::AccessAttributes;
 use crate::authority::AccessDecision;
 use crate::outcome::ApiAnswer;
-use crate::registry::FieldError;
-use crate::registry::field_error::FieldProblem;
 use crate::selectors::{self, FieldSelector};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
-use crate::validation::{Path, items, selector, text};
 
 /// `selfsubjectaccessreviews`.
 pub(super) fn may_i(call: &ReviewCall<'_>) -> Result<ApiAnswer, ApiError> {

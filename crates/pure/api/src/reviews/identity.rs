@@ -4,12 +4,12 @@ use k8s_openapi::api::authentication::v1::{
     SelfSubjectReview, SelfSubjectReviewStatus, TokenReview, TokenReviewStatus, UserInfo,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_kinds::validation::items;
 
 use super::ReviewCall;
 use crate::outcome::ApiAnswer;
 use crate::status::ApiError;
 use crate::tokens::TokenRefusal;
-use crate::validation::items;
 
 /// `selfsubjectreviews`.
 pub(super) fn who_am_i(call: &ReviewCall<'_>) -> Result<ApiAnswer, ApiError> {

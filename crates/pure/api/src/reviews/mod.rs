@@ -7,13 +7,13 @@ mod access;
 mod identity;
 
 use http::{Method, StatusCode};
+use rekindle_kinds::registry::ResourceScope;
 use rekindle_types::ObjectJson;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::decode::{UnstoredBody, UnstoredKind, unstored};
 use crate::outcome::{ApiAnswer, RequestOutcome};
-use crate::registry::ResourceScope;
 use crate::request::accept::{self, HandlerTypes};
 use crate::request::{ApiRequest, RequestOptions, RequestVerb, ResourcePath};
 use crate::shared::ApiShared;

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use rekindle_kinds::registry::{KindEntry, KindOrigin};
+
 use super::TERMS_MAX;
-use crate::registry::{KindEntry, KindOrigin};
 use crate::status::ApiError;
 
 /// Terms that must all hold.

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{self as meta, LabelSelectorRequirement};
+use rekindle_kinds::validation::names;
 use rekindle_store::TermFilter;
 
 use super::TERMS_MAX;
-use crate::validation::names;
 
 /// Requirements that must all hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -317,7 +317,7 @@ mod tests {
     fn a_selector_in_an_object_selects_what_its_text_selects() {
         let shown = |text: &str| {
             let object = LabelSelector::parse(text).and_then(|selector| selector.to_object());
-            object.map(|object| crate::validation::selector::format(&object))
+            object.map(|object| rekindle_kinds::validation::selector::format(&object))
         };
         for (text, expected) in [
             ("app=web", "app=web"),

@@ -6,10 +6,10 @@ pub mod label;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use rekindle_kinds::registry::{AnyObject, KindEntry, ResourceScope};
 use rekindle_store::{StoredObject, TermFilter};
 use serde::Deserialize;
 
-use crate::registry::{AnyObject, KindEntry, ResourceScope};
 use crate::request::RequestOptions;
 use crate::status::ApiError;
 

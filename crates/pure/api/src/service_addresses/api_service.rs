@@ -13,14 +13,14 @@ use k8s_openapi::api::discovery::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use rekindle_kinds::identity::ClientIdentity;
+use rekindle_kinds::registry::{AnyObject, KindEntry, RequestContext};
+use rekindle_kinds::service::family_of;
 use rekindle_store::{PendingWrite, StoredObject, WritePrecondition};
 use rekindle_types::{Tick, labels};
 
 use super::service_write::ServiceWrite;
-use crate::auth::ClientIdentity;
 use crate::call::{ApiCall, ApiWriteFailure, ObjectPart, remove, with_retries};
-use crate::kinds::service::family_of;
-use crate::registry::{AnyObject, KindEntry, RequestContext};
 use crate::resource_quotas::{QuotaWrite, put_own};
 use crate::shared::ApiShared;
 use crate::status::ApiError;

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use super::holders::{HolderCounts, ServiceHoldings, choose_number};
-use super::range::{ServiceRange, ServiceRanges, number};
+use rekindle_kinds::service_range::{ServiceRange, ServiceRanges, number};
 
 /// Upstream's `--service-node-port-range`.
 const NODE_PORTS: RangeInclusive<u16> = 30_000..=32_767;

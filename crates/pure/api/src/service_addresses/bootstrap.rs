@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::IPAddress;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_kinds::registry::KindEntry;
 use rekindle_store::{PendingWrite, StoreError, StoredObject, WritePrecondition};
 use rekindle_types::Tick;
 
@@ -15,7 +16,6 @@ use super::service_write::ServiceWrite;
 use super::{further_ranges, records, services};
 use crate::call::{ObjectChange, put_together};
 use crate::keys;
-use crate::registry::KindEntry;
 use crate::resource_quotas::QuotaWrite;
 use crate::shared::ApiShared;
 use crate::stored::decode_stored;

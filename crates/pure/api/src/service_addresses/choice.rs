@@ -4,18 +4,18 @@
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::ServiceSpec;
+use rekindle_kinds::registry::FieldError;
+use rekindle_kinds::service::ShownList;
+use rekindle_kinds::service::needs::{
+    gets_node_ports, is_headless, needs_cluster_ip, needs_health_check_port, needs_node_ports,
+    node_port,
+};
+use rekindle_kinds::validation::{ListKeys, Path, items};
 
 use super::book::{AddressBook, AllocationRefusal};
 use super::families;
 use super::holders::ServiceHoldings;
-use super::range::ServiceRange;
-use crate::kinds::service::ShownList;
-use crate::kinds::service::needs::{
-    gets_node_ports, is_headless, needs_cluster_ip, needs_health_check_port, needs_node_ports,
-    node_port,
-};
-use crate::registry::FieldError;
-use crate::validation::{ListKeys, Path, items};
+use rekindle_kinds::service_range::ServiceRange;
 
 /// Why a Service gets no addresses.
 #[derive(Debug)]

@@ -2,14 +2,14 @@
 //! policy, and from the ranges that the engine has. Source: upstream's Service allocators.
 
 use k8s_openapi::api::core::v1::ServiceSpec;
-
-use super::range::ServiceRanges;
-use crate::kinds::service::needs::{
+use rekindle_kinds::registry::FieldError;
+use rekindle_kinds::service::needs::{
     has_selector, is_headless, is_headless_without_selector, needs_cluster_ip,
 };
-use crate::kinds::service::{ShownList, cluster_ip_errors, family_of};
-use crate::registry::FieldError;
-use crate::validation::{Path, items, text};
+use rekindle_kinds::service::{ShownList, cluster_ip_errors, family_of};
+use rekindle_kinds::validation::{Path, items, text};
+
+use rekindle_kinds::service_range::ServiceRanges;
 
 const SINGLE: &str = "SingleStack";
 const PREFER: &str = "PreferDualStack";

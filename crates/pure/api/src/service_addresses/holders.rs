@@ -6,11 +6,10 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
-
-use crate::kinds::service::needs::{
+use rekindle_kinds::service::needs::{
     is_headless, needs_cluster_ip, needs_health_check_port, needs_node_ports, node_ports,
 };
-use crate::validation::items;
+use rekindle_kinds::validation::items;
 
 /// How many hold each number.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,7 +20,6 @@ mod choice;
 mod families;
 mod further_ranges;
 mod holders;
-mod range;
 mod records;
 mod service_write;
 
@@ -28,10 +27,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use k8s_openapi::api::core::v1::Service;
+use rekindle_kinds::service_range::ServiceRanges;
 use rekindle_store::{StoreError, WriteEpoch};
 
 use crate::keys;
-use crate::registry::KindEntry;
 use crate::shared::ApiShared;
 use crate::stored::decode_stored;
 pub(crate) use api_service::{publish, restore};
@@ -39,8 +38,8 @@ use book::AddressBook;
 pub(crate) use bootstrap::bootstrap;
 pub(crate) use further_ranges::settle_written;
 use holders::ServiceHoldings;
-pub use range::{ServiceRange, ServiceRangeError, ServiceRanges};
 pub(crate) use records::{check_removal, restore_record};
+use rekindle_kinds::registry::KindEntry;
 pub(crate) use service_write::{ServiceWrite, is_service, remove};
 
 /// The addresses of the Services of one API.

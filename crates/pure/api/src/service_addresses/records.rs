@@ -10,19 +10,19 @@ use k8s_openapi::api::networking::v1::{
     IPAddress, IPAddressSpec, ParentReference, ServiceCIDR, ServiceCIDRSpec, ServiceCIDRStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use rekindle_kinds::registry::KindEntry;
+use rekindle_kinds::service::family_of;
+use rekindle_kinds::service_cidr::{DEFAULT_RANGE, FINALIZER, READY};
 use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 use rekindle_types::Tick;
 
 use super::holders::ServiceHoldings;
-use super::range::ServiceRanges;
 use super::services;
 use crate::call::{ApiCall, ObjectChange, put};
-use crate::kinds::service::family_of;
-use crate::kinds::service_cidr::{DEFAULT_RANGE, FINALIZER, READY};
-use crate::registry::KindEntry;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::{keys, object_meta};
+use rekindle_kinds::service_range::ServiceRanges;
 
 pub(super) const GROUP: &str = "networking.k8s.io";
 /// The labels that upstream's allocator sets.

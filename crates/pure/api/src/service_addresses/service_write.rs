@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, MutexGuard};
 
 use k8s_openapi::api::core::v1::Service;
+use rekindle_kinds::registry::{AnyObject, KindEntry};
 use rekindle_store::{PendingWrite, StoreError, StoredObject, WriteEpoch, WritePrecondition};
 use rekindle_types::Tick;
 
@@ -12,7 +13,6 @@ use super::holders::ServiceHoldings;
 use super::{BookOfEpoch, api_service, further_ranges, records, services};
 use crate::call::{ApiCall, ObjectChange, ObjectPart, put_together};
 use crate::object_meta;
-use crate::registry::{AnyObject, KindEntry};
 use crate::resource_quotas::QuotaWrite;
 use crate::shared::ApiShared;
 use crate::status::ApiError;

@@ -3,6 +3,8 @@
 
 use http::Method;
 use k8s_openapi::api::core::v1::{Binding, Pod, PodCondition};
+use rekindle_kinds::registry::{AnyObject, FieldError};
+use rekindle_kinds::validation::{items, text};
 use rekindle_store::{StoredObject, WritePrecondition};
 
 use crate::admission::runtime_classes;
@@ -10,11 +12,9 @@ use crate::call::{ApiCall, put};
 use crate::decode::{UnstoredBody, UnstoredKind, unstored};
 use crate::object_meta;
 use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
-use crate::registry::{AnyObject, FieldError};
 use crate::request::ResourcePath;
 use crate::request::options::DryRun;
 use crate::status::{ApiError, Status};
-use crate::validation::{items, text};
 
 /// The resource that names its pod in the body, as discovery shows it.
 pub(crate) const COLLECTION: &str = "bindings";

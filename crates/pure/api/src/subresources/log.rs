@@ -2,13 +2,13 @@
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use rekindle_kinds::registry::FieldError;
 use rekindle_types::log_options::{ContainerRun, LogOptions, LogSince};
 use rekindle_types::{PodUid, Tick};
 
 use crate::call::ApiCall;
 use crate::node_query::{LogQuery, PodOnNode};
 use crate::outcome::RequestOutcome;
-use crate::registry::FieldError;
 use crate::status::ApiError;
 
 pub(crate) fn get(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use k8s_openapi::api::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use rekindle_kinds::registry::{AnyObject, FieldError, KindEntry};
+use rekindle_kinds::validation::selector;
 use rekindle_structured_merge::FieldPath;
 use serde_json::{Value, json};
 
@@ -14,9 +16,7 @@ use crate::call::{ApiCall, ObjectPart};
 use crate::custom::{CustomObject, ScalePaths};
 use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
 use crate::patch::Patch;
-use crate::registry::{AnyObject, FieldError, KindEntry};
 use crate::status::ApiError;
-use crate::validation::selector;
 use crate::verbs::update::{FieldOwnership, ProposedObject, change};
 use crate::{decode, managed_fields, object_meta};
 

@@ -5,6 +5,8 @@ use k8s_openapi::api::authentication::v1::{
     BoundObjectReference, TokenRequest, TokenRequestStatus,
 };
 use k8s_openapi::api::core::v1::Pod;
+use rekindle_kinds::registry::FieldError;
+use rekindle_kinds::validation::text;
 use rekindle_types::TickDuration;
 use serde_json::Value;
 
@@ -15,10 +17,8 @@ use crate::decode::{UnstoredBody, UnstoredKind, unstored};
 use crate::keys;
 use crate::object_meta;
 use crate::outcome::{ApiAnswer, RequestOutcome};
-use crate::registry::FieldError;
 use crate::status::ApiError;
 use crate::tokens::{ISSUER, TokenSpec};
-use crate::validation::text;
 
 const GROUP: &str = "authentication.k8s.io";
 const KIND: UnstoredKind =

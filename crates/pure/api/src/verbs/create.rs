@@ -1,6 +1,8 @@
 //! create: a new object under its own or a generated name.
 
 use http::StatusCode;
+use rekindle_kinds::registry::AnyObject;
+use rekindle_kinds::validation;
 use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 
 use crate::admission::{self, AdmissionStage, WriteReview};
@@ -8,12 +10,10 @@ use crate::call::{ApiCall, ApiWriteFailure, ObjectChange, ObjectPart, put, with_
 use crate::custom::{ObjectConversion, StorageForm};
 use crate::managed_fields::{self, ServerFilled};
 use crate::outcome::RequestOutcome;
-use crate::registry::AnyObject;
 use crate::request::options::DryRun;
 use crate::resource_quotas::QuotaWrite;
 use crate::service_addresses::ServiceWrite;
 use crate::status::ApiError;
-use crate::validation;
 use crate::verbs::update::FieldOwnership;
 use crate::{decode, keys, object_meta};
 
@@ -142,7 +142,7 @@ fn admit(
 /// What is refused before anything else is looked at.
 fn check_new(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
     let meta = object.meta_mut();
-    if call.entry.scope == crate::registry::ResourceScope::Namespaced
+    if call.entry.scope == rekindle_kinds::registry::ResourceScope::Namespaced
         && call.path.namespace.is_empty()
     {
         return Err(ApiError::method_not_allowed());

@@ -6,23 +6,24 @@ use bytes::Bytes;
 use http::StatusCode;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta};
+use rekindle_kinds::pod;
+use rekindle_kinds::registry::{AnyObject, FieldError, KindEntry};
+use rekindle_kinds::validation::items;
 use rekindle_store::{DurableWrite, PendingWrite, Revision, StoredObject, WritePrecondition};
 use rekindle_types::{Tick, TickDuration};
 use serde_json::Value;
 
 use super::list;
 use crate::call::{ApiCall, ApiWriteFailure, put, remove, with_retries};
+use crate::custom::VersionCodec;
 use crate::custom::{ObjectConversion, with_revision_of};
-use crate::kinds::pod;
 use crate::outcome::{ApiAnswer, ListAnswer, RequestOutcome, WriteInFlight};
-use crate::registry::{AnyObject, FieldError, KindEntry};
 use crate::represent::ObjectRenderer;
 use crate::request::options::{DryRun, GRACE_PERIOD};
 use crate::request::{Representation, option_mistakes};
 use crate::selectors::{Selection, names_of_key};
 use crate::shared::ApiShared;
 use crate::status::{ApiError, Status};
-use crate::validation::items;
 use crate::{admission, custom, decode, keys, removal};
 
 /// What a client wants to happen with the dependents of what it deletes.
@@ -117,7 +118,7 @@ fn reviewed(
     stored: &Arc<StoredObject>,
 ) -> Result<Arc<dyn AnyObject>, ApiError> {
     let object = call.api.read(call.entry, stored)?;
-    let is_converted = call.entry.codec.converted().is_some();
+    let is_converted = VersionCodec::of_converted(call.entry).is_some();
     match is_converted && admission::is_deletion_reviewed(call, object.as_ref())? {
         true => call.read(stored),
         false => Ok(object),

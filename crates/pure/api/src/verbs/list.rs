@@ -5,13 +5,14 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Method;
+use rekindle_kinds::registry::ResourceScope;
 use rekindle_store::{ObjectKey, RangeQuery, Revision, StoreError, StoredObject};
 use serde::{Deserialize, Serialize};
 
 use crate::call::ApiCall;
 use crate::custom::ObjectConversion;
+use crate::custom::VersionCodec;
 use crate::outcome::{ListAnswer, RequestOutcome};
-use crate::registry::ResourceScope;
 use crate::represent::{ListMeta, ObjectRenderer};
 use crate::request::options::RevisionMatch;
 use crate::request::{AnswerEncoding, Representation};
@@ -59,7 +60,7 @@ pub(super) fn only_selected(
     objects: Vec<Arc<StoredObject>>,
 ) -> Result<Vec<Arc<StoredObject>>, ApiError> {
     let selects = |object: &StoredObject| selection.selects(call.entry, object);
-    if !selection.looks_into_objects() || call.entry.codec.converted().is_none() {
+    if !selection.looks_into_objects() || VersionCodec::of_converted(call.entry).is_none() {
         return Ok(objects.into_iter().filter(|object| selects(object)).collect());
     }
     let shown = ObjectConversion::of_call(call).objects(call.entry, objects.clone())?;
@@ -70,7 +71,7 @@ pub(super) fn only_selected(
 /// Reads everything that may be selected.
 pub(super) fn query(call: &ApiCall<'_>, selection: &Selection) -> RangeQuery {
     let query = RangeQuery { prefix: prefix(call, selection), ..RangeQuery::default() };
-    match call.entry.codec.converted() {
+    match VersionCodec::of_converted(call.entry) {
         // a webhook may give an object other labels than its stored text has
         Some(_) => query,
         None => RangeQuery { terms: selection.terms(), ..query },

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_kinds::registry::{AnyObject, FieldError, KindEntry, KindOrigin};
 use serde_json::{Map, Value, json};
 
 use super::create::create_object;
@@ -11,12 +12,12 @@ use super::update::{self, FieldOwnership, ProposedObject, change};
 use crate::admission;
 use crate::auth::AccessAttributes;
 use crate::call::{ATTEMPTS_MAX, ApiCall, ObjectPart};
+use crate::custom::VersionCodec;
 use crate::decode::{self, FieldValidation, UnreadableBody};
 use crate::managed_fields::{self, AppliedConfig};
 use crate::object_meta;
 use crate::outcome::RequestOutcome;
 use crate::patch::Patch;
-use crate::registry::{AnyObject, FieldError, KindEntry, KindOrigin};
 use crate::request::{Representation, RequestVerb};
 use crate::status::ApiError;
 
@@ -57,7 +58,7 @@ fn stored_version(
         && patch.is_of_status()
         && patch.says_only("status", &[])
         && patch.says_only("metadata", &HELD_BY);
-    if call.entry.codec.converted().is_none() || !is_of_metadata {
+    if VersionCodec::of_converted(call.entry).is_none() || !is_of_metadata {
         return Ok(None);
     }
     let stored = call.newest()?;

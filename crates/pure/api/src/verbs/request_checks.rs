@@ -1,7 +1,8 @@
 //! What is wrong with a request apart from its object, in the order in which upstream looks.
 
+use rekindle_kinds::registry::KindOrigin;
+
 use crate::call::ApiCall;
-use crate::registry::KindOrigin;
 use crate::request::RequestVerb;
 use crate::request::accept::{self, HandlerTypes};
 use crate::status::ApiError;

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_kinds::registry::AnyObject;
+use rekindle_kinds::validation::{self, new_mistakes, text};
 use rekindle_store::{StoredObject, WritePrecondition};
 
 use super::create;
@@ -13,13 +15,11 @@ use crate::call::{ApiCall, ApiWriteFailure, ObjectPart, WrittenVersion, remove};
 use crate::custom::{ObjectConversion, StorageForm};
 use crate::decode::DecodedObject;
 use crate::outcome::RequestOutcome;
-use crate::registry::AnyObject;
 use crate::request::RequestVerb;
 use crate::request::options::DryRun;
 use crate::resource_quotas::QuotaWrite;
 use crate::service_addresses::ServiceWrite;
 use crate::status::ApiError;
-use crate::validation::{self, new_mistakes, text};
 use crate::{decode, managed_fields, object_meta, removal, revision};
 
 pub(crate) fn update(call: &ApiCall<'_>, part: ObjectPart) -> Result<RequestOutcome, ApiError> {

@@ -2,7 +2,7 @@
 //! a definition, and what a kill leaves.
 
 use rekindle_api::auth::AuthorizationMode;
-use rekindle_api::{Api, ApiParts, RequestOutcome, kinds};
+use rekindle_api::{Api, ApiParts, RequestOutcome};
 use rekindle_store::memory::DiskFault;
 use rekindle_store::{Mutation, WritePrecondition};
 use serde_json::{Value, json};
@@ -424,7 +424,7 @@ fn the_hash_of_an_openapi_document_follows_what_definitions_say_and_nothing_else
     bench.patch("merge-patch+json", &of_definition, label).ok();
     assert_eq!(hash(&bench.api, &bench), first, "a label is not in the document");
     let restarted = Api::new(ApiParts {
-        registry: kinds::all(),
+        registry: rekindle_kinds::all(),
         store: bench.api.store().clone(),
         entropy: Box::new(Counting::new()),
         authorizer: AuthorizationMode::Rbac,

@@ -1,7 +1,7 @@
 //! Services on an engine with a range of each IP family. Source: upstream's documentation of dual
 //! stack, and its Service allocators.
 
-use rekindle_api::ServiceRanges;
+use rekindle_kinds::service_range::ServiceRanges;
 use serde_json::{Value, json};
 
 use crate::harness::{Bench, Reply, START};

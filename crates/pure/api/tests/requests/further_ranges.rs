@@ -1,6 +1,6 @@
 //! Ranges of cluster IPs that users add. Source: KEP-1880.
 
-use rekindle_api::ServiceRanges;
+use rekindle_kinds::service_range::ServiceRanges;
 use serde_json::{Value, json};
 
 use crate::harness::{Bench, Reply, START};

@@ -181,3 +181,13 @@ fn an_autoscaler_has_a_bounded_number_of_metrics() {
         "{refused}"
     );
 }
+
+#[test]
+fn a_refusal_of_the_largest_body_is_short() {
+    let long = format!("/{}", "x".repeat(1 << 20));
+    let finalizers = vec![""; 100_000];
+    let body = json!({"metadata": {"name": long, "finalizers": finalizers}}).to_string();
+    let reply = Bench::new().call("POST", CONFIG_MAPS, &body);
+    assert_eq!(reply.code(), 422, "{}", reply.text().len());
+    assert!(reply.text().len() <= 2 << 20, "{}", reply.text().len());
+}

@@ -152,7 +152,7 @@ fn a_service_says_for_how_long_connections_wait_in_at_most_a_minute() {
 fn a_full_range_refuses() {
     let mut bench = Bench::new();
     let range = "10.96.0.0/29".parse().unwrap();
-    bench.api.configure_service_ranges(rekindle_api::ServiceRanges::single(range));
+    bench.api.configure_service_ranges(rekindle_kinds::service_range::ServiceRanges::single(range));
     // the first is kept for the Service kubernetes
     let given: BTreeSet<String> = (0..5)
         .map(|at| {

@@ -4,12 +4,12 @@
 
 use std::collections::BTreeSet;
 
+use rekindle_kinds::registry::FieldError;
+use rekindle_kinds::validation::{Path, names};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::policy::{LevelAtVersion, NamespacePolicy, PolicyLevel, PolicyVersion};
-use crate::registry::FieldError;
-use crate::validation::{Path, names};
 
 /// Its versions, all with the same fields.
 const API_VERSIONS: [&str; 3] = [

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Pod;
+use rekindle_kinds::validation::text;
 use rekindle_store::RangeQuery;
 
 use super::policy::LevelAtVersion;
@@ -11,7 +12,6 @@ use super::{controls, subject};
 use crate::keys;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
-use crate::validation::text;
 
 /// Pods that are checked at most, as upstream.
 const PODS_MAX: usize = 3000;

@@ -28,11 +28,11 @@ use k8s_openapi::api::core::v1::Namespace;
 use policy::{
     LevelAtVersion, NamespacePolicy, PolicyLevel, PolicyMode, level_label, version_label,
 };
+use rekindle_kinds::registry::{AnyObject, FieldError};
 use rekindle_metrics::Text;
 
 use super::ObjectWrite;
 use crate::call::{ApiCall, ObjectPart};
-use crate::registry::{AnyObject, FieldError};
 use crate::status::ApiError;
 use crate::{keys, object_meta};
 

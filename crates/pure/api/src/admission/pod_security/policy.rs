@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::registry::FieldError;
-use crate::validation::Path;
+use rekindle_kinds::registry::FieldError;
+use rekindle_kinds::validation::Path;
 
 /// What the labels begin with.
 const PREFIX: &str = "pod-security.kubernetes.io/";

@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::{
     Pod, PodSpec, PodTemplate, PodTemplateSpec, ReplicationController,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_kinds::registry::AnyObject;
 
 use super::controls::PodUnderReview;
-use crate::registry::AnyObject;
 
 /// The review of a pod with this spec.
 pub(super) fn review<'a>(meta: Option<&'a ObjectMeta>, spec: &'a PodSpec) -> PodUnderReview<'a> {

@@ -1,8 +1,9 @@
 //! Answers the questions of policies about rights.
 
+use rekindle_kinds::identity::{ClientIdentity, UserInfo, service_account};
 use rekindle_structural_schema::{AccessAnswer, AccessQuery, Authorizer};
 
-use crate::auth::{AccessAttributes, ClientIdentity, UserInfo, service_account};
+use crate::auth::AccessAttributes;
 use crate::authority::AccessDecision;
 use crate::call::ApiCall;
 

@@ -7,17 +7,17 @@ use k8s_openapi::api::admissionregistration::v1::{
     MatchResources, MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, ParamKind, ParamRef,
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
-
-use crate::admission::compiled_objects::CompiledObjects;
-use crate::kinds::admission_policy::program::{PolicyProgram, unusable};
-use crate::kinds::admission_policy::{
+use rekindle_kinds::admission_policy::program::{PolicyProgram, unusable};
+use rekindle_kinds::admission_policy::{
     FailurePolicy, MutationProgram, PolicyParts, ValidationProgram, is_run_again, mutating_program,
     validating_program,
 };
-use crate::registry::FieldError;
+use rekindle_kinds::registry::FieldError;
+use rekindle_kinds::validation::text;
+
+use crate::admission::compiled_objects::CompiledObjects;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
-use crate::validation::text;
 
 /// What is known of all policies.
 #[derive(Default)]

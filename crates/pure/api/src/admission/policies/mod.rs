@@ -7,6 +7,8 @@
 //! Source: KEP-3488 (ValidatingAdmissionPolicy), KEP-3962 (MutatingAdmissionPolicy), and upstream's
 //! `apiserver/pkg/admission/plugin/policy`.
 
+use rekindle_kinds::registry::AnyObject;
+
 mod audit;
 mod authorizer;
 mod memory;
@@ -24,7 +26,6 @@ pub(super) use parameter_rights::check as check_parameter_rights;
 use super::ObjectWrite;
 use super::reviewed_request::ReviewedRequest;
 use crate::call::ApiCall;
-use crate::registry::AnyObject;
 use crate::status::ApiError;
 
 /// Checks what is written. Gives the warnings.

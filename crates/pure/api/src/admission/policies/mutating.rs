@@ -1,5 +1,7 @@
 //! Policies that change what is written.
 
+use rekindle_kinds::admission_policy::{FailurePolicy, MutationForm, MutationProgram};
+use rekindle_kinds::registry::{AnyObject, KindEntry};
 use rekindle_structural_schema::{PolicyEvaluation, PolicyInput, PolicyWork};
 use serde_json::Value;
 
@@ -8,9 +10,7 @@ use super::run::{self, PolicyFailure, PolicyUse};
 use crate::admission::reviewed_request::ReviewedRequest;
 use crate::admission::{WriteReview, mutations};
 use crate::call::ApiCall;
-use crate::kinds::admission_policy::{FailurePolicy, MutationForm, MutationProgram};
 use crate::patch;
-use crate::registry::{AnyObject, KindEntry};
 use crate::status::ApiError;
 
 /// The most failures that one refusal names.

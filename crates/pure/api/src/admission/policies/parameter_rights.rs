@@ -7,18 +7,19 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, ParamKind, ParamRef,
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
+use rekindle_kinds::admission_policy::GROUP;
+use rekindle_kinds::identity::ClientIdentity;
+use rekindle_kinds::registry::{ApiKind, FieldError};
+use rekindle_kinds::validation::text;
 
 use super::super::ObjectWrite;
 use super::parameters;
-use crate::auth::{AccessAttributes, ClientIdentity};
+use crate::auth::AccessAttributes;
 use crate::authority::AccessDecision;
 use crate::call::ApiCall;
 use crate::keys;
-use crate::kinds::admission_policy::GROUP;
 use crate::object_meta;
-use crate::registry::{ApiKind, FieldError};
 use crate::status::ApiError;
-use crate::validation::text;
 
 /// Refuses a policy or a binding with parameters that its author may not read.
 pub(in crate::admission) fn check(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
@@ -42,7 +43,7 @@ struct Parameters {
 }
 
 impl Parameters {
-    fn of(call: &ApiCall<'_>, object: &dyn crate::registry::AnyObject) -> Option<Self> {
+    fn of(call: &ApiCall<'_>, object: &dyn rekindle_kinds::registry::AnyObject) -> Option<Self> {
         let object = object.as_any();
         if let Some(policy) = object.downcast_ref::<ValidatingAdmissionPolicy>() {
             let kind = policy.spec.as_ref()?.param_kind.clone()?;

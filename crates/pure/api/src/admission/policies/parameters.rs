@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use k8s_openapi::api::admissionregistration::v1::{ParamKind, ParamRef};
+use rekindle_kinds::registry::{KindEntry, ResourceScope};
+use rekindle_kinds::validation::{selector, text};
 use rekindle_store::{RangeQuery, StoredObject};
 use rekindle_structural_schema::PolicyWork;
 use serde_json::Value;
 
 use crate::admission::reviewed_request::{ReviewedRequest, without_owners};
+use crate::custom::VersionCodec;
 use crate::keys;
-use crate::registry::{KindEntry, ResourceScope};
 use crate::selectors::labels_of;
 use crate::shared::ApiShared;
-use crate::validation::{selector, text};
 
 /// The parameters with which a policy runs: one run for each.
 pub(super) enum PolicyParameters {
@@ -44,7 +45,7 @@ pub(super) fn of_binding(
         stored.into_iter().collect()
     };
     let is_other = |stored: &Arc<StoredObject>| {
-        entry.codec.converted().is_some_and(|codec| !codec.is_of(&stored.value))
+        VersionCodec::of_converted(&entry).is_some_and(|codec| !codec.is_of(&stored.value))
     };
     if found.iter().any(is_other) {
         return Err(format!(

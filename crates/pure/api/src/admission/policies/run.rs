@@ -1,6 +1,8 @@
 //! Runs the programs of policies that are for a request: with each of its bindings, and with each
 //! parameter of these.
 
+use rekindle_kinds::admission_policy::FailurePolicy;
+use rekindle_kinds::admission_policy::program::ConditionProgram;
 use rekindle_structural_schema::{ExpressionFailure, PolicyEvaluation, PolicyInput, PolicyWork};
 use serde_json::Value;
 
@@ -8,8 +10,6 @@ use super::authorizer::RequestAuthorizer;
 use super::memory::{StoredBinding, StoredPolicy};
 use super::parameters::{self, PolicyParameters};
 use crate::admission::reviewed_request::ReviewedRequest;
-use crate::kinds::admission_policy::FailurePolicy;
-use crate::kinds::admission_policy::program::ConditionProgram;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 

@@ -1,13 +1,13 @@
 //! Policies that check what is written.
 
 use http::StatusCode;
+use rekindle_kinds::admission_policy::{FailurePolicy, ValidationProgram};
 use rekindle_structural_schema::{PolicyEvaluation, PolicyInput, PolicyWork};
 
 use super::audit;
 use super::memory::{StoredBinding, StoredPolicy};
 use super::run::{self, PolicyFailure, PolicyUse};
 use crate::admission::reviewed_request::ReviewedRequest;
-use crate::kinds::admission_policy::{FailurePolicy, ValidationProgram};
 use crate::status::ApiError;
 
 /// The longest message that an expression may make.

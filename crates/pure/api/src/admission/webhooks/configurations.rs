@@ -6,14 +6,14 @@ use bytes::Bytes;
 use k8s_openapi::api::admissionregistration::v1::{
     MatchResources, MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
+use rekindle_kinds::admission_policy::FailurePolicy;
+use rekindle_kinds::admission_policy::program::{ConditionProgram, unusable};
+use rekindle_kinds::admission_webhook::{REVIEW_VERSIONS, WebhookParts, mutating, validating};
+use rekindle_kinds::validation::Path;
 
 use crate::admission::compiled_objects::CompiledObjects;
-use crate::kinds::admission_policy::FailurePolicy;
-use crate::kinds::admission_policy::program::{ConditionProgram, unusable};
-use crate::kinds::admission_webhook::{REVIEW_VERSIONS, WebhookParts, mutating, validating};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
-use crate::validation::Path;
 use crate::webhook_location::WebhookLocation;
 
 /// What is known of all webhooks.

@@ -14,6 +14,8 @@ mod review;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use rekindle_kinds::admission_policy::FailurePolicy;
+use rekindle_kinds::registry::AnyObject;
 use rekindle_structural_schema::{PolicyEvaluation, PolicyVariables, PolicyWork};
 
 pub(crate) use configurations::{StoredWebhook, WebhookMemory};
@@ -24,9 +26,7 @@ use super::reviewed_request::ReviewedRequest;
 use super::{ObjectWrite, WriteReview, mutations};
 use crate::admission_session::{WebhookQuestion, waits};
 use crate::call::ApiCall;
-use crate::kinds::admission_policy::FailurePolicy;
 use crate::patch;
-use crate::registry::AnyObject;
 use crate::status::ApiError;
 
 /// The longest answer: a patch of the largest object (3 MiB), in base64.

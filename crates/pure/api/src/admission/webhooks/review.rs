@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use rekindle_kinds::registry::AnyObject;
 use rekindle_types::null_as_default;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -12,7 +13,6 @@ use serde_json::{Map, Value, json};
 
 use super::configurations::{StoredWebhook, WebhookRole};
 use crate::admission::reviewed_request::ReviewedRequest;
-use crate::registry::AnyObject;
 use crate::status::ApiError;
 
 const GROUP: &str = "admission.k8s.io";

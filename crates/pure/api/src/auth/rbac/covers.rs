@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use rekindle_kinds::validation::items;
 
 use super::rule::ALL;
-use crate::validation::items;
 
 /// How often one request may ask whether one held rule covers something.
 pub const CHECKS_MAX: usize = 500_000;

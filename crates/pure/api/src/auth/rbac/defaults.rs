@@ -9,11 +9,10 @@ use k8s_openapi::api::rbac::v1::{
     AggregationRule, ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleRef, Subject,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-
-use crate::auth::service_account::ACCOUNTS;
-use crate::auth::user::{AUTHENTICATED, MASTERS, NODES, UNAUTHENTICATED};
-use crate::kinds::certificate_signing_request::GROUP as CERTIFICATES;
-use crate::kinds::rbac::GROUP;
+use rekindle_kinds::certificate_signing_request::GROUP as CERTIFICATES;
+use rekindle_kinds::identity::service_account::ACCOUNTS;
+use rekindle_kinds::identity::{AUTHENTICATED, MASTERS, NODES, UNAUTHENTICATED};
+use rekindle_kinds::rbac::GROUP;
 
 /// An object with this annotation at `true` gets back at each start what it has lost.
 pub const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";

@@ -6,11 +6,12 @@ use std::fmt;
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
 };
+use rekindle_kinds::identity::UserInfo;
+use rekindle_kinds::identity::service_account;
+use rekindle_kinds::validation::text;
 
 use super::rule;
-use crate::auth::service_account;
-use crate::auth::{AccessAttributes, UserInfo};
-use crate::validation::text;
+use crate::auth::AccessAttributes;
 
 /// The roles and bindings.
 #[derive(Clone, Debug, Default)]

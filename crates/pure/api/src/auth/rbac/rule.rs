@@ -1,9 +1,9 @@
 //! Whether one rule allows one thing.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use rekindle_kinds::validation::items;
 
 use crate::auth::AccessAttributes;
-use crate::validation::items;
 
 /// Stands for everything, wherever a rule lists something.
 pub(super) const ALL: &str = "*";

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionSpec;
+use rekindle_kinds::registry::{AnyObject, KindEntry};
 use rekindle_store::{Revision, StoredObject};
 use rekindle_types::Tick;
 use sha2::{Digest, Sha256};
@@ -35,7 +36,6 @@ use super::object::CustomObject;
 use super::version::VersionCodec;
 use crate::admission_session::{AdmissionSession, ContentDigest, WebhookQuestion, waits};
 use crate::call::ApiCall;
-use crate::registry::{AnyObject, KindEntry};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::webhook_location::WebhookLocation;
@@ -125,7 +125,7 @@ impl<'c> ObjectConversion<'c> {
         entry: &KindEntry,
         stored: Vec<Arc<StoredObject>>,
     ) -> Result<Vec<Arc<StoredObject>>, ApiError> {
-        let Some(codec) = entry.codec.converted() else { return Ok(stored) };
+        let Some(codec) = VersionCodec::of_converted(entry) else { return Ok(stored) };
         let is_other = |object: &Arc<StoredObject>| !codec.is_of(&object.value);
         let source = |object: &Arc<StoredObject>| {
             let read = codec.read(&object.value).map_err(|error| {
@@ -167,7 +167,7 @@ impl<'c> ObjectConversion<'c> {
         entry: &KindEntry,
         object: Box<dyn AnyObject>,
     ) -> Result<StorageForm, ApiError> {
-        let asked = entry.codec.converted().map(|codec| (codec, codec.storage()));
+        let asked = VersionCodec::of_converted(entry).map(|codec| (codec, codec.storage()));
         let (Some((codec, storage)), Some(custom)) =
             (asked, object.as_any().downcast_ref::<CustomObject>())
         else {
@@ -193,7 +193,7 @@ impl<'c> ObjectConversion<'c> {
         object: &dyn AnyObject,
     ) -> Result<Option<Bytes>, ApiError> {
         let custom = object.as_any().downcast_ref::<CustomObject>();
-        let (Some(codec), Some(custom)) = (entry.codec.converted(), custom) else {
+        let (Some(codec), Some(custom)) = (VersionCodec::of_converted(entry), custom) else {
             return Ok(None);
         };
         if custom.api_version() == codec.api_version() {
@@ -275,7 +275,7 @@ pub(crate) fn with_revision_of(
     text: &[u8],
     revision: Revision,
 ) -> Result<Bytes, ApiError> {
-    match entry.codec.converted() {
+    match VersionCodec::of_converted(entry) {
         Some(codec) => with_revision(codec, text, revision),
         None => Ok(Bytes::copy_from_slice(text)),
     }

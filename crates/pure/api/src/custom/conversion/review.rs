@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use rekindle_kinds::registry::FieldError;
+use rekindle_kinds::validation::{Path, labels};
 use rekindle_types::null_as_default;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -10,8 +12,6 @@ use serde_json::{Map, Value, json};
 use crate::admission_session::ContentDigest;
 use crate::custom::VersionCodec;
 use crate::decode::BODY_BYTES_MAX;
-use crate::registry::FieldError;
-use crate::validation::{Path, labels};
 
 /// The versions of reviews, as a definition names them.
 pub(super) const VERSIONS: [&str; 2] = ["v1", "v1beta1"];

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use rekindle_kinds::pod_disruption_budget::deadlock::{BudgetDeadlock, sync_failure};
+use rekindle_kinds::registry::KindEntry;
+use rekindle_kinds::validation::{selector, text};
 use rekindle_store::{PendingWrite, RangeQuery, StoredObject, WritePrecondition};
 use rekindle_types::disruption::{DISRUPTION_ALLOWED, INSUFFICIENT_PODS, lets_unready_go};
 use rekindle_types::reasons::DEADLOCKED_BUDGET;
@@ -12,11 +15,8 @@ use rekindle_types::reasons::DEADLOCKED_BUDGET;
 use crate::admission::disruption_budgets::covered;
 use crate::call::{ApiCall, ApiWriteFailure, put};
 use crate::keys;
-use crate::kinds::pod_disruption_budget::deadlock::{BudgetDeadlock, sync_failure};
-use crate::registry::KindEntry;
 use crate::request::options::DryRun;
 use crate::status::{ApiError, FieldCause};
-use crate::validation::{selector, text};
 
 /// Evictions that the budget's controller has not seen yet, at most (upstream's
 /// `MaxDisruptedPodSize`).

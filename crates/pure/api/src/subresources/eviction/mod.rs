@@ -27,11 +27,11 @@ use rekindle_types::pods;
 use crate::call::{ApiCall, ApiWriteFailure, put, remove};
 use crate::object_meta;
 use crate::outcome::{ApiAnswer, RequestOutcome, WriteInFlight};
-use crate::registry::AnyObject;
 use crate::request::options::DryRun;
 use crate::status::{ApiError, Status};
 use crate::verbs::delete::{DeleteRequest, DeleteStep};
 use budget::EvictionPermit;
+use rekindle_kinds::registry::AnyObject;
 use request::EvictionRequest;
 
 /// The condition that says why a pod goes.

@@ -2,11 +2,11 @@
 
 use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_kinds::registry::FieldError;
 
 use crate::call::ApiCall;
 use crate::decode::{UnstoredBody, UnstoredKind, unstored};
 use crate::object_meta;
-use crate::registry::FieldError;
 use crate::request::options::DryRun;
 use crate::status::ApiError;
 use crate::verbs::delete::DeleteRequest;

@@ -1,6 +1,6 @@
 //! Signatures of certificate requests that tests can make without a key.
 
-use rekindle_api::certificates::{SignatureScheme, SignatureVerifier};
+use rekindle_kinds::certificate_signing_request::{SignatureScheme, SignatureVerifier};
 
 /// Takes every signature that does not end with zeros. The server's tests verify real ones.
 pub struct AnySignature;

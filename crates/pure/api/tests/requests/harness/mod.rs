@@ -10,9 +10,7 @@ use bytes::Bytes;
 use digest_key::DigestKey;
 use rekindle_api::admission_session::{AdmissionSession, WebhookQuestion};
 use rekindle_api::auth::{AuthorizationMode, ClientIdentity, UserInfo};
-use rekindle_api::{
-    Api, ApiAnswer, ApiParts, ApiRequest, Entropy, EventStream, RequestOutcome, kinds,
-};
+use rekindle_api::{Api, ApiAnswer, ApiParts, ApiRequest, Entropy, EventStream, RequestOutcome};
 use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{Committer, Revision, Store, StoreLimits};
 use rekindle_types::{Tick, TickDuration};
@@ -65,7 +63,7 @@ impl Bench {
         let disk = MemoryDisk::new();
         let (store, mut committer) = Store::open(disk.clone(), limits).unwrap();
         let parts = ApiParts {
-            registry: kinds::all(),
+            registry: rekindle_kinds::all(),
             store,
             entropy: Box::new(Counting::new()),
             authorizer: AuthorizationMode::Rbac,

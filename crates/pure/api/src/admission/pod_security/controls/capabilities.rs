@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use rekindle_kinds::validation::items;
+
 use super::wording::quoted;
 use super::{ControlViolation, PodUnderReview, wording};
-use crate::validation::items;
 
 /// Those that container runtimes give by default, without NET_RAW.
 const USUAL: [&str; 13] = [

@@ -1,7 +1,8 @@
 //! Kernel settings: those only that change nothing outside the pod.
 
+use rekindle_kinds::validation::items;
+
 use super::{ControlViolation, PodUnderReview};
-use crate::validation::items;
 
 /// What each version added, the newest last.
 const SAFE: [(u64, &[&str]); 5] = [

@@ -6,8 +6,7 @@ use k8s_openapi::api::core::v1::{
     Capabilities, ContainerPort, Lifecycle, PodSecurityContext, PodSpec, Probe, SecurityContext,
     Volume,
 };
-
-use crate::validation::items;
+use rekindle_kinds::validation::items;
 
 /// A pod, or the template of one. Made once for all controls.
 pub(in crate::admission::pod_security) struct PodUnderReview<'a> {

@@ -1,0 +1,48 @@
+//! Field rules that several kinds share: names, labels, quantities. Wording is upstream's, so that
+//! people and tools recognise it. What is also asked for outside the API stands in
+//! [`rekindle_types::validation`].
+
+pub(crate) mod addresses;
+pub mod amounts;
+pub mod labels;
+pub(crate) mod list_keys;
+pub mod names;
+pub mod numbers;
+pub mod object_meta;
+pub mod ports;
+pub mod quantities;
+pub(crate) mod resource_names;
+pub mod selector;
+pub mod webhook_client;
+
+pub use rekindle_types::validation::Path;
+
+use crate::registry::FieldError;
+pub use list_keys::ListKeys;
+pub use rekindle_types::validation::{MISTAKES_MAX, invalid_each, items};
+
+/// What is wrong now and was not before, which is only asked when something is. An object may be
+/// older than a rule; it must still be possible to label it, and to take its finalizers.
+pub fn new_mistakes(
+    now: Vec<FieldError>,
+    before: impl FnOnce() -> Vec<FieldError>,
+) -> Vec<FieldError> {
+    if now.is_empty() {
+        return now;
+    }
+    let known: ListKeys<FieldError> = before().into_iter().collect();
+    now.into_iter().filter(|error| !known.has(error)).collect()
+}
+
+/// As much of a text as an error shows, where many errors show the same one: a name that is too
+/// long would else be written down for each entry of a list.
+pub(crate) fn shortened(text: &str) -> &str {
+    const BYTES_MAX: usize = 256;
+    &text[..text.floor_char_boundary(BYTES_MAX)]
+}
+
+/// The text, or the empty text: an absent string and an empty one mean the same in the Kubernetes
+/// API.
+pub fn text(value: Option<&String>) -> &str {
+    value.map_or("", String::as_str)
+}
