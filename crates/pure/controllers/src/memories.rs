@@ -7,6 +7,7 @@ use rekindle_types::Tick;
 use crate::cluster::ClusterIndex;
 use crate::creation_brake::CreationLedger;
 use crate::cron_job::ScheduleChanges;
+use crate::disruption::PodDepartures;
 use crate::endpoints::OrphanedEndpoints;
 use crate::horizontal_autoscaler::history::ScalingHistories;
 use crate::node_lifecycle::{NodeHeartbeats, Zones};
@@ -32,6 +33,8 @@ pub(crate) struct ControllerMemories {
     pub(crate) quota_activity: QuotaActivity,
     /// The endpoints controller's.
     pub(crate) orphaned_endpoints: OrphanedEndpoints,
+    /// The disruption controller's.
+    pub(crate) departures: PodDepartures,
     /// The autoscaler's.
     pub(crate) scaling: ScalingHistories,
     /// That of the brake on creations, which stands before every controller. It looks at the whole
@@ -57,6 +60,7 @@ impl ControllerMemories {
         self.schedule_changes.follow(before, after, now);
         self.quota_activity.follow(before, after, now);
         self.scaling.follow(before, after);
+        self.departures.follow(before, after, now);
         self.orphaned_endpoints.follow((before, after), has, now);
     }
 }

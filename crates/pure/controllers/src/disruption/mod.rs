@@ -8,9 +8,10 @@
 //!
 //! ```text
 //!  allowed = healthy pods − desiredHealthy, at least 0; 0 when no pods are expected
-//!  healthy = Ready, not being deleted, not in disruptedPods (for 2 minutes)
+//!  healthy = Ready, not being deleted, not in disruptedPods (for 2 minutes, seen or not)
 //! ```
 
+mod departures;
 mod disrupted;
 mod expected;
 mod status;
@@ -29,6 +30,7 @@ use crate::{
     ClusterView, ControllerKey, NamespacedName, ObjectChange, ResourceKind, ViewObject, WritePlan,
     owners, pods,
 };
+pub(crate) use departures::PodDepartures;
 use disrupted::BudgetPods;
 pub(crate) use target::{affected as affected_targets, reconcile as reconcile_target};
 
@@ -152,7 +154,7 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) ->
     let covered: Vec<&Arc<HeldPod>> = view.covered_by(name).collect();
     let (status, notes) = match expected::count(view, budget, &covered) {
         Ok(counts) => {
-            let disrupted = BudgetPods::new(budget, &covered, now);
+            let disrupted = BudgetPods::new(view, budget, &covered, now);
             if let Some(at) = disrupted.again_at {
                 plan.look_again(at);
             }

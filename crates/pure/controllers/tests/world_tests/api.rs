@@ -12,8 +12,8 @@ use rekindle_controllers::{
     NamespacedName, NewObject, ObjectId, ResourceKind, ViewObject, WriteOperation, WriteRefusal,
     WriteResult,
 };
-use rekindle_types::Tick;
 use rekindle_types::held::HeldPod;
+use rekindle_types::{Tick, TickDuration};
 use serde_json::{Value, json};
 
 /// One watch event.
@@ -257,9 +257,14 @@ impl FakeApi {
             if let Some(wanted) = wanted.filter(|w| !finalizers.iter().any(|f| f == w)) {
                 finalizers.push(wanted.to_owned());
             }
-            meta.deletion_timestamp.get_or_insert_with(|| seconds(now));
+            let began = meta.deletion_timestamp.as_ref().map_or(now, |end| {
+                Tick::from(end)
+                    - TickDuration::of_field(meta.deletion_grace_period_seconds.unwrap())
+            });
             let before = meta.deletion_grace_period_seconds.unwrap_or(i64::MAX);
-            meta.deletion_grace_period_seconds = Some(grace.min(before));
+            let grace = grace.min(before);
+            meta.deletion_timestamp = Some(seconds(began + TickDuration::of_field(grace)));
+            meta.deletion_grace_period_seconds = Some(grace);
         });
         let stored = self.store(delete.id.kind, value);
         if self.objects.contains_key(&stored.id()) {

@@ -269,6 +269,20 @@ fn a_pod_that_goes_leaves_the_list_and_its_replacement_gives_the_disruption_back
 }
 
 #[test]
+fn an_eviction_of_a_pod_that_was_not_seen_yet_is_remembered_for_two_minutes() {
+    let mut world = World::with_node();
+    world.create(deployment("web", 2, "one"));
+    world.create(budget("web", "web", json!({"maxUnavailable": 1})));
+    world.converge();
+    grant(&mut world, "web", "not-seen");
+    world.advance(TickDuration::from_secs(100));
+    assert!(status(&world, "web").disrupted_pods.unwrap().contains_key("not-seen"));
+    assert_eq!(shown(&world, "web"), (2, 1, 2, 1, "SufficientPods".to_owned()));
+    world.advance(TickDuration::from_secs(21));
+    assert_eq!(status(&world, "web").disrupted_pods, None);
+}
+
+#[test]
 fn a_status_that_is_right_is_not_written_again() {
     let mut world = World::with_node();
     world.create(deployment("web", 2, "one"));
