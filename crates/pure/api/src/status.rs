@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 
 use http::StatusCode;
-use rekindle_kinds::registry::{FieldError, FieldProblem, KindEntry};
+use rekindle_kinds::registry::KindEntry;
 use rekindle_types::term::TERM_OVER;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 use rekindle_types::validation::quoted;
 use serde::{Deserialize, Serialize};
 

@@ -8,15 +8,15 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
     APIService, APIServiceCondition, APIServiceSpec, APIServiceStatus, ServiceReference,
 };
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::defaults;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
-    TableColumn,
+    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
+use crate::validation::names::NameRule;
 use crate::validation::{Path, invalid_each, items, names, text};
 
 /// The group of the kind.

@@ -2,9 +2,9 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::{defaults, keyed_data};
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, text};

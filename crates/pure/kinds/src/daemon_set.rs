@@ -4,19 +4,19 @@ use k8s_openapi::api::apps::v1::{
     DaemonSet, DaemonSetStatus, DaemonSetUpdateStrategy, RollingUpdateDaemonSet,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 use rekindle_types::{ObjectJson, Tick};
 
 use super::defaults;
 use super::preparation::{self, DesiredState};
 use super::template::{self, PodMaker};
-use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::resource::{
     ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
     TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, list_or_none, wide};
-use crate::validation::{Path, amounts, numbers, selector, text};
+use crate::validation::{Path, amounts, json, numbers, selector, text};
 
 /// How often the template was changed: a field of earlier versions of the API that lives on as an
 /// annotation.
@@ -203,7 +203,7 @@ fn rolling_errors(rolling: &RollingUpdateDaemonSet, field: &Path) -> Vec<FieldEr
     match (is_zero(unavailable), is_zero(surge)) {
         (false, false) => errors.push(FieldError {
             field: surge_field.into(),
-            problem: FieldProblem::Invalid(surge.map_or_else(|| "0".to_owned(), template::json)),
+            problem: FieldProblem::Invalid(surge.map_or_else(|| "0".to_owned(), json)),
             detail: "may not be set when maxUnavailable is non-zero".to_owned(),
         }),
         (true, true) => {

@@ -4,10 +4,10 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::defaults;
 use super::preparation::{self, DesiredState};
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
 };

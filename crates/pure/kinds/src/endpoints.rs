@@ -3,10 +3,10 @@
 
 use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Endpoints};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::defaults;
 use super::endpoint_slice::{SHOWN_MAX, ip_errors, some_of_all};
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, invalid_each, items, names, ports, text};

@@ -1,14 +1,14 @@
 //! Event (core/v1).
 
 use k8s_openapi::api::core::v1::{Event, EventSource};
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::{ObjectJson, Tick};
 
-use crate::registry::field_error::FieldError;
+use crate::registry::object_meta::FinalizerRule;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, ResourceNames, ResourceScope, TableCell, TableColumn,
 };
 use crate::table::{NAME, column, translate, wide};
-use crate::validation::object_meta::FinalizerRule;
 use crate::validation::{Path, invalid_each, names, text};
 
 /// The longest message, as for events.k8s.io/v1.

@@ -4,13 +4,13 @@
 
 use k8s_openapi::api::core::v1::{Event, EventSeries as CoreSeries};
 use k8s_openapi::api::events::v1::{Event as EventsEvent, EventSeries};
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 use serde_json::{Value, json};
 
 use super::event::REPORTER;
 use crate::registry::KindView;
-use crate::registry::field_error::{FieldError, FieldProblem};
+use crate::registry::object_meta::{self, MetadataRules};
 use crate::registry::resource::ApiKind;
-use crate::validation::object_meta::{self, MetadataRules};
 use crate::validation::{Path, text};
 
 const TYPES: [&str; 2] = ["Normal", "Warning"];

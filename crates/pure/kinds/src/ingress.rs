@@ -5,9 +5,9 @@ use k8s_openapi::api::networking::v1::{
     Ingress, IngressBackend, IngressLoadBalancerStatus, IngressRule, IngressSpec, IngressStatus,
 };
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
 use super::preparation;
-use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::resource::{
     ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
 };

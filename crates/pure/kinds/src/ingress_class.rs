@@ -5,10 +5,10 @@ use k8s_openapi::api::networking::v1::{
     IngressClass, IngressClassParametersReference, IngressClassSpec,
 };
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::ingress::reference_errors;
 use super::preparation;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, invalid_each, names, text};

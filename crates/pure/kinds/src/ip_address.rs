@@ -3,9 +3,9 @@
 
 use k8s_openapi::api::networking::v1::{IPAddress, ParentReference};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::service::shown_as_address;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{NAME, column};
 use crate::validation::{Path, invalid_each, names, text};

@@ -1,7 +1,8 @@
 //! What ConfigMaps and Secrets have in common: data under keys, limited in size, that can be
 //! frozen.
 
-use crate::registry::field_error::FieldError;
+use rekindle_types::validation::field_error::FieldError;
+
 use crate::registry::resource::TableCell;
 use crate::validation::{Path, invalid_each, names};
 

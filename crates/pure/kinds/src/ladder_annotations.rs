@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use rekindle_types::v1alpha1::{LADDER, LADDER_ANNOTATIONS, annotated_ladder};
+use rekindle_types::validation::field_error::FieldError;
 
 use crate::registry::AnyObject;
-use crate::registry::field_error::FieldError;
 use crate::validation::Path;
 
 /// Everything wrong with the ladder in the annotations at `field`.

@@ -2,11 +2,11 @@
 
 use k8s_openapi::api::coordination::v1::Lease;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
-use crate::registry::field_error::FieldError;
+use crate::registry::object_meta::FinalizerRule;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::object_meta::FinalizerRule;
 use crate::validation::{Path, numbers, text};
 
 // An empty `holderIdentity` is no mistake: it is how client-go gives a Lease back.

@@ -4,17 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{LimitRange, LimitRangeItem};
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::{Quantity, Tick};
 
 use super::defaults;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, ResourceNames, ResourceScope, TableCell, TableColumn,
 };
 use crate::table::{CREATED_AT, NAME, created_at};
 use crate::validation::quantities::{self, ResourceList};
-use crate::validation::resource_names;
-use crate::validation::{ListKeys, MISTAKES_MAX, Path, invalid_each, items, names, text};
+use crate::validation::{
+    ListKeys, MISTAKES_MAX, Path, invalid_each, items, names, resource_names, text,
+};
 
 /// The type of limits of each container.
 pub const CONTAINER: &str = "Container";

@@ -2,15 +2,16 @@
 
 use k8s_openapi::api::core::v1::{Namespace, NamespaceStatus};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::defaults;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, MetadataChecks, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource,
-    TableCell, TableColumn,
+    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
+    TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
+use crate::validation::names::NameRule;
 use crate::validation::{Path, invalid_each, names, text};
 
 /// The label that carries the name.

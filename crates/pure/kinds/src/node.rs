@@ -1,10 +1,10 @@
 //! Node (core/v1).
 
 use k8s_openapi::api::core::v1::{Node, NodeSystemInfo, Taint};
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::{Tick, nodes, taints};
 
 use super::defaults;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
     TableColumn,

@@ -6,10 +6,10 @@ use rekindle_types::v1alpha1::{
     RESTART_STEPS_MAX, RestartWorkload, Rung, avoidance_faults, empty_dirs_fault, fast_fault,
     named_container_faults,
 };
+use rekindle_types::validation::field_error::FieldError;
 
 use super::defaults;
 use super::preparation;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
 };

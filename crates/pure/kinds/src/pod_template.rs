@@ -2,10 +2,10 @@
 
 use k8s_openapi::api::core::v1::PodTemplate;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::preparation::{self, DesiredState};
 use super::template;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
 };

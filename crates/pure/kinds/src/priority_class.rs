@@ -4,11 +4,11 @@
 //! its class is in `admission/priority.rs`.
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::{ObjectJson, Tick};
 
 use super::defaults;
 use super::preparation;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
 };

@@ -2,12 +2,12 @@
 
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::defaults;
 use super::preparation;
 use super::status_counts::{self, PartialCount};
 use super::template;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, POD_NAMES, RequestContext, ResourceNames, ResourceScope, Subresource,
     TableCell, TableColumn,

@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::template::{self, PodMaker};
 use super::{defaults, preparation, replica_set};
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, POD_NAMES, RequestContext, ResourceNames, ResourceScope, Subresource,
     TableCell, TableColumn,

@@ -9,10 +9,10 @@ use k8s_openapi::api::core::v1::{
 };
 use rekindle_quota::{QuotaAmount, QuotaScope, ScopeOperator, is_standard_name};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 use serde::Serialize;
 
 use super::{defaults, preparation};
-use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::resource::{
     ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
     TableColumn,

@@ -5,9 +5,9 @@ use rekindle_types::v1alpha1::{
     API_VERSION, AVOID_NODE_DEFAULT, LADDER_WINDOW_DEFAULT, LadderScope, OnExhausted,
     RUNG_ATTEMPTS_DEFAULT, RestartLadder, Rung,
 };
+use rekindle_types::validation::field_error::FieldError;
 
 use super::preparation;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
 };

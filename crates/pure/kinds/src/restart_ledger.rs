@@ -5,9 +5,9 @@ use rekindle_types::v1alpha1::{
     API_VERSION, GROUP_MEMBERS_MAX, LedgerMember, MEMBER_MESSAGE_BYTES_MAX, RestartLedger,
     RestartLedgerStatus,
 };
+use rekindle_types::validation::field_error::FieldError;
 
 use super::preparation;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
 };

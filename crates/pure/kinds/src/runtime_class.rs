@@ -4,17 +4,17 @@
 use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::api::node::v1::RuntimeClass;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 use serde_json::json;
 
 use super::defaults;
-use super::pod::validate::tolerations;
-use crate::registry::field_error::{FieldError, FieldProblem};
+use crate::registry::object_meta::FinalizerRule;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::object_meta::FinalizerRule;
-use crate::validation::resource_names;
+use crate::validation::tolerations::tolerations;
 use crate::validation::{
-    ListKeys, MISTAKES_MAX, Path, invalid_each, items, labels, names, quantities, text,
+    ListKeys, MISTAKES_MAX, Path, invalid_each, items, labels, names, quantities, resource_names,
+    text,
 };
 
 /// The handler of the embedded runtime.

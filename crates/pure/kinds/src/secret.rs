@@ -3,12 +3,12 @@
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::{defaults, keyed_data, tls_secret};
-use crate::registry::field_error::FieldError;
+use crate::registry::object_meta::immutable;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::object_meta::immutable;
 use crate::validation::{Path, text};
 
 /// A token that never ends, from the time before TokenRequest.

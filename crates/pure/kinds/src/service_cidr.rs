@@ -4,10 +4,10 @@
 
 use k8s_openapi::api::networking::v1::{ServiceCIDR, ServiceCIDRSpec};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::preparation;
 use super::service::family_of_range;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
     TableColumn,

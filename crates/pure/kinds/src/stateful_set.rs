@@ -8,20 +8,21 @@ use k8s_openapi::api::core::v1::{
     PersistentVolumeClaimSpec, PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume,
 };
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
 use super::defaults;
 use super::preparation;
 use super::status_counts::{self, PartialCount};
 use super::storage;
 use super::template::{self, PodMaker};
-use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::resource::{
-    ApiKind, MetadataChecks, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource,
-    TableCell, TableColumn,
+    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
+    TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, containers_and_images, wide};
-use crate::validation::{ListKeys, Path, amounts, invalid_each, items, names, numbers, text};
+use crate::validation::names::NameRule;
+use crate::validation::{ListKeys, Path, amounts, invalid_each, items, json, names, numbers, text};
 
 /// What becomes of a claim when its pod is not wanted any more.
 const RETENTION: &[&str] = &["Retain", "Delete"];
@@ -206,7 +207,7 @@ fn strategy_errors(strategy: &StatefulSetUpdateStrategy, field: &Path) -> Vec<Fi
         ("RollingUpdate", Some(rolling)) => rolling_errors(rolling, &rolling_field),
         _ => vec![FieldError {
             field: field.into(),
-            problem: FieldProblem::Invalid(template::json(strategy)),
+            problem: FieldProblem::Invalid(json(strategy)),
             detail: "must be 'RollingUpdate' or 'OnDelete'".to_owned(),
         }],
     }

@@ -1,7 +1,8 @@
 //! The counts in the status of a workload: none is below zero, and no part is larger than the
 //! whole.
 
-use crate::registry::field_error::FieldError;
+use rekindle_types::validation::field_error::FieldError;
+
 use crate::validation::{Path, numbers};
 
 /// A count that is part of another one.

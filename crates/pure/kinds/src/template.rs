@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
 use super::ladder_annotations;
 use super::pod::{self, annotations, defaults, validate};
-use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::metadata;
-use crate::validation::{Path, labels, selector, text};
+use crate::validation::{Path, json, labels, selector, text};
 
 /// Fills the spec of the pods. What says nothing must not look like a change to those who make
 /// them.
@@ -237,10 +237,4 @@ pub(super) fn warnings(template: &PodTemplateSpec, field: &Path) -> Vec<String> 
 /// Where the template of most workloads stands.
 pub(super) fn field() -> Path {
     Path::new("spec").child("template")
-}
-
-/// A value as an error shows it.
-pub(crate) fn json<T: serde::Serialize>(value: &T) -> String {
-    serde_json::to_string(value)
-        .expect("labels, selectors and templates have text keys, so JSON can hold them")
 }

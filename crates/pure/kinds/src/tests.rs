@@ -12,12 +12,11 @@ use std::path::{Path, PathBuf};
 
 use expect_test::expect_file;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 use serde_json::Value;
 
 use crate::identity::ClientIdentity;
-use crate::registry::{
-    AnyObject, FieldError, KindEntry, ObjectPart, Registry, RequestContext, TableCell,
-};
+use crate::registry::{AnyObject, KindEntry, ObjectPart, Registry, RequestContext, TableCell};
 
 /// The time at which everything happens here: 2026-11-21T12:00:00Z.
 const NOW: Tick = Tick::from_secs(1_795_262_400);

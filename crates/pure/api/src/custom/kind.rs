@@ -6,9 +6,10 @@ use std::sync::Arc;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionNames, CustomResourceDefinitionVersion,
 };
+use rekindle_kinds::registry::object_meta::FinalizerRule;
 use rekindle_kinds::registry::resource::MetadataChecks;
-use rekindle_kinds::registry::{KindEntry, KindOrigin, NameRule, ResourceScope, Subresource};
-use rekindle_kinds::validation::object_meta::FinalizerRule;
+use rekindle_kinds::registry::{KindEntry, KindOrigin, ResourceScope, Subresource};
+use rekindle_kinds::validation::names::NameRule;
 use rekindle_kinds::validation::text;
 use rekindle_store::StoredObject;
 use rekindle_types::definition::is_established;

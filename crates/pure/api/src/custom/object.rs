@@ -5,10 +5,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_kinds::registry::{
-    AnyObject, FieldError, ObjectPart, RequestContext, TableCell, metadata,
-};
-use rekindle_kinds::validation::object_meta::finalizer_warnings;
+use rekindle_kinds::registry::object_meta::finalizer_warnings;
+use rekindle_kinds::registry::{AnyObject, ObjectPart, RequestContext, TableCell, metadata};
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::{ObjectJson, Tick, json_text};
 use serde_json::{Map, Value};
 

@@ -7,8 +7,9 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_kinds::registry::{AnyObject, DecodeError, KindCodec, KindEntry, ParsedObject};
-use rekindle_kinds::registry::{builtin_types, managed_entries};
+use rekindle_kinds::registry::{
+    AnyObject, DecodeError, KindCodec, KindEntry, ParsedObject, builtin_types, managed_entries,
+};
 use rekindle_store::StoredObject;
 use rekindle_structural_schema::StructuralSchema;
 use rekindle_structured_merge::TypedSchema;

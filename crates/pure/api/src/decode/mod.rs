@@ -14,7 +14,8 @@ use crate::status::ApiError;
 
 use crate::protobuf::{self, ProtobufError};
 
-use rekindle_kinds::registry::{AnyObject, DecodeError, FieldError, KindEntry, KindOrigin};
+use rekindle_kinds::registry::{AnyObject, DecodeError, KindEntry, KindOrigin};
+use rekindle_types::validation::field_error::FieldError;
 pub use strict_errors::StrictErrors;
 use tracked::BodyReadError;
 pub use tracked::{DEPTH_MAX, VALUES_MAX};

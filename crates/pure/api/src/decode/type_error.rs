@@ -2,7 +2,8 @@
 //! with the field's path. Words that a field of our own kinds does not have are of the right type
 //! upstream, where a schema's `enum` refuses them.
 
-use rekindle_kinds::registry::{DecodeError, FieldError};
+use rekindle_kinds::registry::DecodeError;
+use rekindle_types::validation::field_error::FieldError;
 use serde_json::Value;
 
 /// `json: cannot unmarshal string into field spec.replicas of type int32`.

@@ -1,6 +1,6 @@
 //! The options of a write that concern owners.
 
-use rekindle_kinds::registry::FieldError;
+use rekindle_types::validation::field_error::FieldError;
 
 use crate::call::ApiCall;
 use crate::decode::media_type::media_type;

@@ -1,9 +1,9 @@
 //! What is wrong with the options of a request, as upstream's validation of options says it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, Preconditions};
-use rekindle_kinds::registry::FieldError;
-use rekindle_kinds::registry::field_error::FieldProblem;
 use rekindle_structural_schema::parse_go_duration;
+use rekindle_types::validation::field_error::FieldError;
+use rekindle_types::validation::field_error::FieldProblem;
 
 use super::RequestVerb;
 use super::options::{LIMIT, RequestOptions, RevisionMatch, TIMEOUT};

@@ -9,9 +9,9 @@ use k8s_openapi::api::authorization::v1::{
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use rekindle_kinds::identity::{ClientIdentity, UserInfo};
-use rekindle_kinds::registry::FieldError;
-use rekindle_kinds::registry::field_error::FieldProblem;
 use rekindle_kinds::validation::{Path, items, selector, text};
+use rekindle_types::validation::field_error::FieldError;
+use rekindle_types::validation::field_error::FieldProblem;
 
 use super::ReviewCall;
 use crate::auth::AccessAttributes;

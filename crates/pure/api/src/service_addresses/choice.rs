@@ -4,7 +4,6 @@
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::ServiceSpec;
-use rekindle_kinds::registry::FieldError;
 use rekindle_kinds::service::ShownList;
 use rekindle_kinds::service::needs::{
     gets_node_ports, is_headless, needs_cluster_ip, needs_health_check_port, needs_node_ports,
@@ -16,6 +15,7 @@ use super::book::{AddressBook, AllocationRefusal};
 use super::families;
 use super::holders::ServiceHoldings;
 use rekindle_kinds::service_range::ServiceRange;
+use rekindle_types::validation::field_error::FieldError;
 
 /// Why a Service gets no addresses.
 #[derive(Debug)]

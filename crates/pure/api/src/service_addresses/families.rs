@@ -2,7 +2,6 @@
 //! policy, and from the ranges that the engine has. Source: upstream's Service allocators.
 
 use k8s_openapi::api::core::v1::ServiceSpec;
-use rekindle_kinds::registry::FieldError;
 use rekindle_kinds::service::needs::{
     has_selector, is_headless, is_headless_without_selector, needs_cluster_ip,
 };
@@ -10,6 +9,7 @@ use rekindle_kinds::service::{ShownList, cluster_ip_errors, family_of};
 use rekindle_kinds::validation::{Path, items, text};
 
 use rekindle_kinds::service_range::ServiceRanges;
+use rekindle_types::validation::field_error::FieldError;
 
 const SINGLE: &str = "SingleStack";
 const PREFER: &str = "PreferDualStack";

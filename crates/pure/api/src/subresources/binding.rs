@@ -3,9 +3,10 @@
 
 use http::Method;
 use k8s_openapi::api::core::v1::{Binding, Pod, PodCondition};
-use rekindle_kinds::registry::{AnyObject, FieldError};
+use rekindle_kinds::registry::AnyObject;
 use rekindle_kinds::validation::{items, text};
 use rekindle_store::{StoredObject, WritePrecondition};
+use rekindle_types::validation::field_error::FieldError;
 
 use crate::admission::runtime_classes;
 use crate::call::{ApiCall, put};

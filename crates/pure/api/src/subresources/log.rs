@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use rekindle_kinds::registry::FieldError;
 use rekindle_types::log_options::{ContainerRun, LogOptions, LogSince};
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::{PodUid, Tick};
 
 use crate::call::ApiCall;

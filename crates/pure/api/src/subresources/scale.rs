@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use k8s_openapi::api::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use rekindle_kinds::registry::{AnyObject, FieldError, KindEntry};
+use rekindle_kinds::registry::{AnyObject, KindEntry};
 use rekindle_kinds::validation::selector;
 use rekindle_structured_merge::FieldPath;
+use rekindle_types::validation::field_error::FieldError;
 use serde_json::{Value, json};
 
 use crate::call::{ApiCall, ObjectPart};

@@ -5,9 +5,9 @@ use k8s_openapi::api::authentication::v1::{
     BoundObjectReference, TokenRequest, TokenRequestStatus,
 };
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_kinds::registry::FieldError;
 use rekindle_kinds::validation::text;
 use rekindle_types::TickDuration;
+use rekindle_types::validation::field_error::FieldError;
 use serde_json::Value;
 
 use crate::admission::node_restriction;

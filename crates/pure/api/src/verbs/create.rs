@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use rekindle_kinds::registry::AnyObject;
-use rekindle_kinds::validation;
+use rekindle_kinds::registry::object_meta::with_errors_of_new;
 use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 
 use crate::admission::{self, AdmissionStage, WriteReview};
@@ -152,9 +152,7 @@ fn check_new(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result<(), ApiEr
 
 fn validate(call: &ApiCall<'_>, object: &dyn AnyObject) -> Result<(), ApiError> {
     let rules = call.entry.metadata_rules();
-    let errors = validation::object_meta::with_errors_of_new(object.meta(), &rules, || {
-        object.validate_created()
-    });
+    let errors = with_errors_of_new(object.meta(), &rules, || object.validate_created());
     if errors.is_empty() {
         return Ok(());
     }

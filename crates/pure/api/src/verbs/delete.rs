@@ -7,9 +7,10 @@ use http::StatusCode;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta};
 use rekindle_kinds::pod;
-use rekindle_kinds::registry::{AnyObject, FieldError, KindEntry};
+use rekindle_kinds::registry::{AnyObject, KindEntry};
 use rekindle_kinds::validation::items;
 use rekindle_store::{DurableWrite, PendingWrite, Revision, StoredObject, WritePrecondition};
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::{Tick, TickDuration};
 use serde_json::Value;
 

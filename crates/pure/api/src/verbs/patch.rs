@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_kinds::registry::{AnyObject, FieldError, KindEntry, KindOrigin};
+use rekindle_kinds::registry::{AnyObject, KindEntry, KindOrigin};
+use rekindle_types::validation::field_error::FieldError;
 use serde_json::{Map, Value, json};
 
 use super::create::create_object;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_kinds::registry::AnyObject;
-use rekindle_kinds::validation::{self, new_mistakes, text};
+use rekindle_kinds::registry::object_meta::check_change;
+use rekindle_kinds::validation::{new_mistakes, text};
 use rekindle_store::{StoredObject, WritePrecondition};
 
 use super::create;
@@ -198,7 +199,7 @@ fn settle(
         service.complete(&|| call.random_number(), object.as_mut(), Some(old))?;
     }
     let rules = call.entry.metadata_rules();
-    let mut errors = validation::object_meta::check_change((object.meta(), old.meta()), &rules);
+    let mut errors = check_change((object.meta(), old.meta()), &rules);
     let own = match part {
         ObjectPart::Main | ObjectPart::EphemeralContainers | ObjectPart::Resize => {
             new_mistakes(object.validate(), || old.validate())

@@ -5,18 +5,18 @@ use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicyBinding,
 };
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::validation::field_error::FieldProblem;
 use serde_json::json;
 
 use super::match_resources::PolicyEffect;
 use super::{UNSET, match_resources, parameters};
 use crate::preparation;
-use crate::registry::field_error::FieldError;
+use crate::registry::object_meta::FinalizerRule;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, ResourceNames, ResourceScope, TableCell, TableColumn,
 };
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::object_meta::FinalizerRule;
 use crate::validation::{ListKeys, Path, invalid_each, names, text};
 
 const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];

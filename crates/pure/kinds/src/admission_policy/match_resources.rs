@@ -1,11 +1,11 @@
 //! Which requests a policy looks at (`matchConstraints`, `matchResources`).
 
 use k8s_openapi::api::admissionregistration::v1::{MatchResources, NamedRuleWithOperations};
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::validation::field_error::FieldProblem;
 use serde_json::json;
 
 use crate::defaults;
-use crate::registry::field_error::FieldError;
 use crate::validation::{ListKeys, MISTAKES_MAX, Path, invalid_each, items, names, selector};
 
 /// All operations.

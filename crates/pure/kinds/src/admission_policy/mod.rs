@@ -18,8 +18,8 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 
 use match_resources::PolicyEffect;
+use rekindle_types::validation::field_error::FieldError;
 
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::TableCell;
 use crate::validation::{Path, items, text};
 

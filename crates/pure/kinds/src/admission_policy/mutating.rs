@@ -5,16 +5,16 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use rekindle_structural_schema::{ExpressionPlace, ExpressionResult, PolicyExpression};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::match_resources::PolicyEffect;
 use super::program::{PolicyProgram, ProgramCompiler};
 use super::{IF_NEEDED, NEVER, PolicyParts, match_resources, set_failure_policy};
-use crate::registry::field_error::FieldError;
+use crate::registry::object_meta::FinalizerRule;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, ResourceNames, ResourceScope, TableCell, TableColumn,
 };
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::object_meta::FinalizerRule;
 use crate::validation::{Path, items, text};
 use crate::{defaults, preparation};
 

@@ -1,8 +1,8 @@
 //! The parameters of a policy: of which kind they are, and which object a binding names.
 
 use k8s_openapi::api::admissionregistration::v1::{ParamKind, ParamRef};
+use rekindle_types::validation::field_error::FieldError;
 
-use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, names, selector, text};
 
 const MISSING_ACTIONS: [&str; 2] = ["Deny", "Allow"];

@@ -5,9 +5,9 @@ use rekindle_structural_schema::{
     ExpressionPlace, ExpressionResult, PolicyExpression, PolicyNames, PolicyVariables,
     is_variable_name,
 };
+use rekindle_types::validation::field_error::FieldError;
 
 use super::PolicyParts;
-use crate::registry::field_error::FieldError;
 use crate::validation::{ListKeys, MISTAKES_MAX, Path, invalid_each, names};
 
 /// An expression that says yes or no.

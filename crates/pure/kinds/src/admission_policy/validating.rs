@@ -6,18 +6,18 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use rekindle_structural_schema::{ExpressionPlace, ExpressionResult, PolicyExpression};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::validation::field_error::FieldProblem;
 
 use super::match_resources::PolicyEffect;
 use super::program::{AnnotationProgram, CONDITION, PolicyProgram, ProgramCompiler};
 use super::{PolicyParts, match_resources, set_failure_policy};
-use crate::registry::field_error::FieldError;
+use crate::registry::object_meta::FinalizerRule;
 use crate::registry::resource::{
     ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::object_meta::FinalizerRule;
 use crate::validation::{ListKeys, Path, invalid_each, items, names, text};
 use crate::{defaults, preparation};
 

@@ -12,6 +12,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::validation::field_error::FieldProblem;
 use serde_json::json;
 
@@ -20,11 +21,9 @@ use super::admission_policy::match_resources::{self, ANY, EQUIVALENT, EXACT};
 use super::admission_policy::program::{ConditionProgram, ProgramCompiler};
 use super::admission_policy::{FAIL, IF_NEEDED, IGNORE, NEVER};
 use super::defaults;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::webhook_client;
-use crate::validation::{ListKeys, Path, invalid_each, names, selector, text};
+use crate::validation::{ListKeys, Path, invalid_each, names, selector, text, webhook_client};
 
 /// Seconds that a webhook has if its configuration does not say.
 const TIMEOUT_SECONDS: i32 = 10;

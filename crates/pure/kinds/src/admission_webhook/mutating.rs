@@ -2,14 +2,14 @@
 
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhook, MutatingWebhookConfiguration};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::{NEVER, WebhookParts, parts_of, set_defaults_of};
-use crate::registry::field_error::FieldError;
+use crate::registry::object_meta::FinalizerRule;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, ResourceNames, ResourceScope, TableCell, TableColumn,
 };
 use crate::validation::items;
-use crate::validation::object_meta::FinalizerRule;
 use crate::{defaults, preparation};
 
 impl ApiKind for MutatingWebhookConfiguration {

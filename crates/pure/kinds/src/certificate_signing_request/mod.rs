@@ -13,19 +13,19 @@ mod validate;
 use k8s_openapi::api::certificates::v1::{
     CertificateSigningRequest, CertificateSigningRequestCondition, CertificateSigningRequestStatus,
 };
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::{Tick, TickDuration};
 
 pub use certificate_request::{CertificateRequest, CertificateRequestError};
 pub use signature::{SignatureScheme, SignatureVerifier};
 pub use validate::request_error;
 
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
-    TableColumn,
+    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
 };
 use crate::registry::strategy::Strategies;
 use crate::table::{AGE, NAME, age, column, human, or_none};
+use crate::validation::names::NameRule;
 use crate::validation::{items, text};
 
 /// The group of the kind.

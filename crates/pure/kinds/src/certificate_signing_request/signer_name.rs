@@ -1,6 +1,7 @@
 //! The name of a signer: `example.com/signer-name`.
 
-use crate::registry::field_error::FieldError;
+use rekindle_types::validation::field_error::FieldError;
+
 use crate::validation::{Path, names};
 
 /// The name that the API gave to requests without a signer before it was v1.

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::conditions;
 use super::validate::{self, AllowedChange};
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::RequestContext;
 use crate::registry::strategy::{ApprovalPart, StatusPart, SubresourceStrategy};
 use crate::validation::new_mistakes;

@@ -7,11 +7,11 @@ use der::Decode;
 use k8s_openapi::api::certificates::v1::{
     CertificateSigningRequest, CertificateSigningRequestCondition, CertificateSigningRequestSpec,
 };
+use rekindle_types::validation::field_error::FieldError;
 use x509_cert::Certificate;
 
 use super::{APPROVED, DENIED, FAILED, certificate, conditions, signer_name};
 use crate::certificate_signing_request::CertificateRequest;
-use crate::registry::field_error::FieldError;
 use crate::validation::{ListKeys, Path, items};
 
 const EXPIRATION_SECONDS_MIN: i32 = 600;

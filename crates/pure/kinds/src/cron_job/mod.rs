@@ -7,11 +7,11 @@ mod validate;
 use k8s_openapi::api::batch::v1::{CronJob, CronJobStatus};
 use rekindle_cron::{Schedule, time_zone};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::defaults;
 use super::preparation;
 use super::template;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, POD_NAMES, RequestContext, ResourceNames, ResourceScope, Subresource,
     TableCell, TableColumn,

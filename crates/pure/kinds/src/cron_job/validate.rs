@@ -3,10 +3,10 @@
 
 use k8s_openapi::api::batch::v1::{CronJobSpec, JobSpec};
 use rekindle_cron::{Schedule, time_zone as find_time_zone};
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
-use crate::registry::field_error::{FieldError, FieldProblem};
-use crate::validation::{Path, labels, numbers, text};
-use crate::{job, template};
+use crate::job;
+use crate::validation::{Path, json, labels, numbers, text};
 
 /// A job's name has 11 letters more, and at most 63.
 const NAME_MAX: usize = 52;
@@ -104,7 +104,7 @@ fn job_template(spec: &CronJobSpec, field: &Path) -> Vec<FieldError> {
     if job.selector.is_some() {
         errors.push(FieldError {
             field: field.child("selector").into(),
-            problem: FieldProblem::Invalid(template::json(&job.selector)),
+            problem: FieldProblem::Invalid(json(&job.selector)),
             detail: "`selector` will be auto-generated".to_owned(),
         });
     }

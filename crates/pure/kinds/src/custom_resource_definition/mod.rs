@@ -11,15 +11,15 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionNames, CustomResourceDefinitionStatus,
 };
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::preparation;
-use crate::registry::field_error::FieldError;
+use crate::registry::object_meta::FinalizerRule;
 use crate::registry::resource::{
     ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{CREATED_AT, NAME, created_at};
-use crate::validation::object_meta::FinalizerRule;
 use crate::validation::text;
 
 impl ApiKind for CustomResourceDefinition {

@@ -15,12 +15,12 @@ use rekindle_structural_schema::{
 };
 use rekindle_types::ObjectJson;
 use rekindle_types::definition::is_established;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 use rekindle_types::validation::{is_printable, quoted};
 use serde_json::{Value, json};
 
 use super::json_path;
-use crate::registry::field_error::{FieldError, FieldProblem};
-use crate::validation::object_meta::immutable;
+use crate::registry::object_meta::immutable;
 use crate::validation::{Path, items, names, text};
 
 mod conversion;

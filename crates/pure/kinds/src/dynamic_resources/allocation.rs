@@ -3,6 +3,7 @@
 use k8s_openapi::api::resource::v1::{
     AllocationResult, DeviceAllocationConfiguration, DeviceRequestAllocationResult,
 };
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
 use super::bounded_lists::entry_errors;
 use super::device_configuration::{self, CONFIGURATIONS_MAX};
@@ -10,11 +11,9 @@ use super::qualified_name::{label_errors, pool_errors, uid_error};
 use super::request_names::RequestNames;
 use super::{REQUESTS_MAX, device_taint};
 use crate::defaults;
-use crate::pod::validate::affinity;
-use crate::registry::field_error::{FieldError, FieldProblem};
-use crate::storage::csi_driver::name_errors as driver_errors;
-use crate::template::json;
-use crate::validation::{ListKeys, Path, invalid_each, items, names, quantities};
+use crate::validation::driver_name::name_errors as driver_errors;
+use crate::validation::node_selector::node_selector;
+use crate::validation::{ListKeys, Path, invalid_each, items, json, names, quantities};
 
 /// The most conditions that bind a device, and the most that say that it failed.
 const CONDITIONS_MAX: usize = 4;
@@ -54,7 +53,7 @@ pub(super) fn errors(
         ));
     }
     if let Some(selector) = &allocation.node_selector {
-        errors.extend(affinity::node_selector(selector, &field.child("nodeSelector")));
+        errors.extend(node_selector(selector, &field.child("nodeSelector")));
     }
     errors
 }

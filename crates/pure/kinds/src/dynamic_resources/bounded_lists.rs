@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::registry::FieldError;
+use rekindle_types::validation::field_error::FieldError;
+
 use crate::validation::{ListKeys, MISTAKES_MAX, Path};
 
 /// No bound but that of the request.

@@ -8,15 +8,15 @@ use k8s_openapi::api::resource::v1::{
     ResourceClaimConsumerReference, ResourceClaimStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::bounded_lists::{UNBOUNDED, entry_errors, set_errors};
 use super::qualified_name::{label_errors, pool_errors, uid_error};
 use super::request_names::RequestNames;
 use super::{allocation, device_configuration};
 use crate::defaults;
-use crate::registry::FieldError;
-use crate::storage::csi_driver::{fixed, name_errors as driver_errors};
-use crate::validation::{ListKeys, Path, invalid_each, items, names, numbers, text};
+use crate::validation::driver_name::name_errors as driver_errors;
+use crate::validation::{ListKeys, Path, fixed, invalid_each, items, names, numbers, text};
 
 /// The most consumers of a claim.
 const CONSUMERS_MAX: usize = 256;

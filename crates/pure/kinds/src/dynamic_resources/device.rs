@@ -2,13 +2,13 @@
 
 use k8s_openapi::api::resource::v1::Device;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
 use super::bounded_lists::set_errors;
 use super::qualified_name::label_errors;
 use super::{allocation, device_attribute, device_capacity, device_taint, shared_counters};
 use crate::defaults;
-use crate::pod::validate::affinity;
-use crate::registry::field_error::{FieldError, FieldProblem};
+use crate::validation::node_selector::node_selector;
 use crate::validation::{Path, invalid_each, items, names};
 
 /// The most attributes and capacities of a device together.
@@ -124,7 +124,7 @@ fn node_errors(device: &Device, field: &Path) -> Vec<FieldError> {
     }
     if let Some(selector) = &device.node_selector {
         ways.push("`nodeSelector`");
-        errors.extend(affinity::node_selector(selector, &field.child("nodeSelector")));
+        errors.extend(node_selector(selector, &field.child("nodeSelector")));
     }
     match device.all_nodes {
         None => {}

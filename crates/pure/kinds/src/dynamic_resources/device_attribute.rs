@@ -2,12 +2,11 @@
 
 use k8s_openapi::api::resource::v1::{Device, DeviceAttribute};
 use rekindle_structural_schema::is_semantic_version;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
 use super::bounded_lists::{UNBOUNDED, map_errors};
 use super::qualified_name::{QUALIFIED_BYTES_MAX, qualified_errors};
-use crate::registry::field_error::{FieldError, FieldProblem};
-use crate::template::json;
-use crate::validation::{MISTAKES_MAX, Path, items};
+use crate::validation::{MISTAKES_MAX, Path, items, json};
 
 /// The longest text or version.
 const VALUE_BYTES_MAX: usize = 64;

@@ -5,10 +5,10 @@ use k8s_openapi::api::resource::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
 use rekindle_types::Quantity;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::bounded_lists::{UNBOUNDED, map_errors, set_errors};
 use super::qualified_name::{QUALIFIED_BYTES_MAX, qualified_errors};
-use crate::registry::FieldError;
 use crate::validation::{Path, items, quantities};
 
 /// The most amounts that a policy lists.

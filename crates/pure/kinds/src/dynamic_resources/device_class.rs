@@ -2,11 +2,11 @@
 
 use k8s_openapi::api::resource::v1::DeviceClass;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::bounded_lists::entry_errors;
 use super::device_configuration::{self, CONFIGURATIONS_MAX};
 use super::{device_selector, stored_only};
-use crate::registry::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age};
 use crate::validation::{Path, items, names, resource_names, text};

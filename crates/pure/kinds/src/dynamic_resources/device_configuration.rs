@@ -2,11 +2,11 @@
 
 use k8s_openapi::api::resource::v1::OpaqueDeviceConfiguration;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 use serde_json::Value;
 
-use crate::registry::field_error::{FieldError, FieldProblem};
-use crate::storage::csi_driver::name_errors as driver_errors;
 use crate::validation::Path;
+use crate::validation::driver_name::name_errors as driver_errors;
 
 /// The most entries of configuration of a claim or a class.
 pub(super) const CONFIGURATIONS_MAX: usize = 32;

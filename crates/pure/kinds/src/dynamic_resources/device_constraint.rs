@@ -1,6 +1,7 @@
 //! The devices of a claim: its requests, what they have in common, and their configuration.
 
 use k8s_openapi::api::resource::v1::{DeviceClaim, DeviceConstraint, ResourceClaimSpec};
+use rekindle_types::validation::field_error::FieldError;
 
 use super::bounded_lists::{entry_errors, set_errors};
 use super::device_configuration::{self, CONFIGURATIONS_MAX};
@@ -8,7 +9,6 @@ use super::qualified_name::fully_qualified_errors;
 use super::request_names::RequestNames;
 use super::{REQUESTS_MAX, device_request};
 use crate::defaults;
-use crate::registry::FieldError;
 use crate::validation::{Path, items};
 
 /// The most constraints of a claim.

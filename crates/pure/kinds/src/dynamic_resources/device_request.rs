@@ -3,11 +3,11 @@
 use k8s_openapi::api::resource::v1::{
     CapacityRequirements, DeviceRequest, DeviceSelector, DeviceToleration,
 };
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
 use super::qualified_name::label_errors;
 use super::{bounded_lists, device_selector, device_taint};
 use crate::defaults;
-use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{MISTAKES_MAX, Path, invalid_each, items, names, quantities, text};
 
 /// The most alternatives of a request.

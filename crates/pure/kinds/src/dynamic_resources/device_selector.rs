@@ -2,9 +2,9 @@
 
 use k8s_openapi::api::resource::v1::DeviceSelector;
 use rekindle_structural_schema::{DeviceSelectorError, check_device_selector};
+use rekindle_types::validation::field_error::FieldError;
 
 use super::bounded_lists;
-use crate::registry::FieldError;
 use crate::validation::{Path, items};
 
 /// The most selectors of a request or a class.

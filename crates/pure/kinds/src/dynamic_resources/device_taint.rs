@@ -1,10 +1,10 @@
 //! Taints of devices, and the tolerations of requests for them (KEP-5055).
 
 use k8s_openapi::api::resource::v1::{DeviceTaint, DeviceToleration};
+use rekindle_types::validation::field_error::FieldError;
 
 use super::bounded_lists::{UNBOUNDED, entry_errors};
 use crate::defaults;
-use crate::registry::FieldError;
 use crate::validation::{Path, invalid_each, items, names, text};
 
 /// The most taints of a device.

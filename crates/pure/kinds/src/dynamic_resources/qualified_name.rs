@@ -1,7 +1,8 @@
 //! Names of pools, attributes and capacities, and the identity of a share of a device.
 
-use crate::registry::FieldError;
-use crate::storage::csi_driver::name_errors as driver_errors;
+use rekindle_types::validation::field_error::FieldError;
+
+use crate::validation::driver_name::name_errors as driver_errors;
 use crate::validation::{Path, invalid_each, names};
 
 /// The longest name of a pool.

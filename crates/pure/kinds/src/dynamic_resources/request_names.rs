@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::resource::v1::DeviceClaim;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::qualified_name::label_errors;
 use super::{REQUESTS_MAX, bounded_lists};
-use crate::registry::FieldError;
 use crate::validation::{ListKeys, Path, items};
 
 /// The requests of a claim by name, each with the names of its alternatives.

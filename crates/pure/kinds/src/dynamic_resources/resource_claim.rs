@@ -2,17 +2,16 @@
 
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimStatus};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::device_constraint::{claim_errors, set_claim_defaults};
 use super::{claim_status, stored_only};
-use crate::registry::FieldError;
 use crate::registry::resource::{
     ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
-use crate::storage::csi_driver::fixed;
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::{Path, items, text};
+use crate::validation::{Path, fixed, items, text};
 
 impl ApiKind for ResourceClaim {
     const NAMES: ResourceNames = ResourceNames {

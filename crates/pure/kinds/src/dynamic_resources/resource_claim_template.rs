@@ -2,16 +2,15 @@
 
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::device_constraint::{claim_errors, set_claim_defaults};
 use super::stored_only;
 use crate::pod::validate::volume_claims::template_metadata;
-use crate::registry::FieldError;
 use crate::registry::metadata::drop_empty;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
-use crate::storage::csi_driver::fixed;
 use crate::table::{AGE, NAME, age};
-use crate::validation::{Path, text};
+use crate::validation::{Path, fixed, text};
 
 impl ApiKind for ResourceClaimTemplate {
     const NAMES: ResourceNames = ResourceNames {

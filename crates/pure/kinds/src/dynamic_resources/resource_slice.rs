@@ -2,21 +2,20 @@
 
 use k8s_openapi::api::resource::v1::{ResourceSlice, ResourceSliceSpec};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
 use super::bounded_lists::set_errors;
 use super::qualified_name::pool_errors;
 use super::{device, shared_counters, stored_only};
 use crate::defaults;
-use crate::pod::validate::affinity;
 use crate::preparation::{DesiredState, first_generation, next_generation};
-use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::resource::{
     ApiKind, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
 };
-use crate::storage::csi_driver::{fixed, name_errors as driver_errors};
 use crate::table::{AGE, NAME, age, column};
-use crate::template::json;
-use crate::validation::{Path, invalid_each, items, names, text};
+use crate::validation::driver_name::name_errors as driver_errors;
+use crate::validation::node_selector::node_selector;
+use crate::validation::{Path, fixed, invalid_each, items, json, names, text};
 
 /// The most devices of a slice.
 const DEVICES_MAX: usize = 128;
@@ -181,7 +180,7 @@ fn nodes(spec: &ResourceSliceSpec, field: &Path) -> Vec<FieldError> {
     if let Some(selector) = &spec.node_selector {
         ways.push("`nodeSelector`");
         let field = field.child("nodeSelector");
-        errors.extend(affinity::node_selector(selector, &field));
+        errors.extend(node_selector(selector, &field));
         if selector.node_selector_terms.len() != 1 {
             errors.push(FieldError {
                 field: field.child("nodeSelectorTerms").into(),

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::resource::v1::{Counter, CounterSet, DeviceCounterConsumption};
+use rekindle_types::validation::field_error::FieldError;
 
 use super::bounded_lists::map_errors;
 use super::qualified_name::label_errors;
-use crate::registry::FieldError;
 use crate::validation::{Path, quantities};
 
 /// The most counters of a set, and the most that a device uses of one.

@@ -4,10 +4,10 @@ use k8s_openapi::api::flowcontrol::v1::{FlowSchema, FlowSchemaStatus};
 use rekindle_flow_control::DANGLING;
 use rekindle_flow_control::defaults::EXEMPT;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::{mandatory_errors, policy_rules};
 use crate::preparation;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
 };

@@ -8,8 +8,8 @@ mod priority_level;
 use std::fmt::Debug;
 
 use rekindle_flow_control::MaintainedObject;
+use rekindle_types::validation::field_error::FieldError;
 
-use crate::registry::field_error::FieldError;
 use crate::validation::{Path, text};
 
 /// The group of both kinds.

@@ -4,8 +4,8 @@ use k8s_openapi::api::flowcontrol::v1::{
     NonResourcePolicyRule, PolicyRulesWithSubjects, ResourcePolicyRule, ServiceAccountSubject,
     Subject,
 };
+use rekindle_types::validation::field_error::FieldError;
 
-use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, items, names};
 
 const ALL: &str = "*";

@@ -6,10 +6,10 @@ use k8s_openapi::api::flowcontrol::v1::{
 };
 use rekindle_flow_control::{HASH_BITS_MAX, defaults, entropy_bits};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::mandatory_errors;
 use crate::preparation;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
     TableColumn,

@@ -4,8 +4,8 @@
 use k8s_openapi::api::autoscaling::v2::{
     HPAScalingPolicy, HPAScalingRules, HorizontalPodAutoscalerBehavior,
 };
+use rekindle_types::validation::field_error::FieldError;
 
-use crate::registry::field_error::FieldError;
 use crate::validation::{MISTAKES_MAX, Path, items, quantities};
 
 /// The longest time for which recommendations are remembered.

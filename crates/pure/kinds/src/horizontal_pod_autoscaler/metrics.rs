@@ -6,9 +6,9 @@ use k8s_openapi::api::autoscaling::v2::{
     ObjectMetricSource, PodsMetricSource, ResourceMetricSource,
 };
 use rekindle_types::Quantity;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::reference_errors;
-use crate::registry::field_error::FieldError;
 use crate::validation::{
     MISTAKES_MAX, Path, invalid_each, items, names, quantities, resource_names,
 };

@@ -12,9 +12,9 @@ use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscalerStatus,
 };
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::{defaults, preparation};
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
     TableColumn,

@@ -9,12 +9,12 @@ mod update;
 pub(super) mod validate;
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::{ObjectJson, Tick};
 
 use super::defaults;
 use super::preparation::{self, DesiredState};
 use super::template;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, POD_NAMES, RequestContext, ResourceNames, ResourceScope, Subresource,
     TableCell, TableColumn,

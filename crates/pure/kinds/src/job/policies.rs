@@ -4,10 +4,9 @@ use k8s_openapi::api::batch::v1::{
     JobSpec, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyOnPodConditionsPattern,
     PodFailurePolicyRule, SuccessPolicyRule,
 };
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
-use crate::registry::field_error::{FieldError, FieldProblem};
-use crate::template;
-use crate::validation::{ListKeys, Path, invalid_each, items, names, numbers, text};
+use crate::validation::{ListKeys, Path, invalid_each, items, json, names, numbers, text};
 
 const RULES_MAX: usize = 20;
 const PATTERNS_MAX: usize = 20;
@@ -220,7 +219,7 @@ fn exit_codes(
 fn invalid_list(field: &Path, values: &[i32], detail: &str) -> FieldError {
     FieldError {
         field: field.to_string(),
-        problem: FieldProblem::Invalid(template::json(&values)),
+        problem: FieldProblem::Invalid(json(&values)),
         detail: detail.to_owned(),
     }
 }
@@ -249,7 +248,7 @@ pub(super) fn success(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
     if text(spec.completion_mode.as_ref()) != "Indexed" {
         return vec![FieldError {
             field: field.to_string(),
-            problem: FieldProblem::Invalid(template::json(policy)),
+            problem: FieldProblem::Invalid(json(policy)),
             detail: "requires indexed completion mode".to_owned(),
         }];
     }

@@ -5,9 +5,9 @@
 use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus, UncountedTerminatedPods};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
 use super::indexes;
-use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{ListKeys, Path, items, numbers, text};
 
 const COMPLETE: &str = "Complete";

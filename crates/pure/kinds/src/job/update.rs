@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::{Affinity, Container, PodSpec, PodTemplateSpec};
 use rekindle_types::ObjectJson;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 use serde::Serialize;
 
-use crate::registry::field_error::{FieldError, FieldProblem};
-use crate::template;
-use crate::validation::text;
+use crate::validation::{json, text};
 
 /// Everything wrong with the change from `old`.
 pub(super) fn check(new: &Job, old: &Job) -> Vec<FieldError> {
@@ -57,7 +56,7 @@ fn template_change(
 }
 
 fn immutable<T: PartialEq + Serialize>(field: &str, new: &T, old: &T) -> Option<FieldError> {
-    (new != old).then(|| changed(field, template::json(new)))
+    (new != old).then(|| changed(field, json(new)))
 }
 
 fn changed(field: &str, shown: String) -> FieldError {

@@ -2,11 +2,11 @@
 //! filled before.
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
 use super::{CONTROLLER_UID, JOB_NAME, OLD_CONTROLLER_UID, OLD_JOB_NAME, policies};
-use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::template;
-use crate::validation::{Path, names, numbers, selector, text};
+use crate::validation::{Path, json, names, numbers, selector, text};
 
 /// Pods that an Indexed Job may run at once.
 const INDEXED_PARALLELISM_MAX: i32 = 100_000;
@@ -74,7 +74,7 @@ fn generated_selector(job: &Job, spec: &JobSpec) -> Vec<FieldError> {
             None => errors.push(FieldError::required(field.key(key), detail)),
             Some(value) if value != wanted => errors.push(FieldError {
                 field: field.key(key).into(),
-                problem: FieldProblem::Invalid(template::json(&labels)),
+                problem: FieldProblem::Invalid(json(&labels)),
                 detail,
             }),
             Some(_) => {}
@@ -88,7 +88,7 @@ fn generated_selector(job: &Job, spec: &JobSpec) -> Vec<FieldError> {
     {
         errors.push(FieldError {
             field: Path::new("spec").child("selector").into(),
-            problem: FieldProblem::Invalid(template::json(labels_selector)),
+            problem: FieldProblem::Invalid(json(labels_selector)),
             detail: "`selector` not auto-generated".to_owned(),
         });
     }
@@ -96,7 +96,7 @@ fn generated_selector(job: &Job, spec: &JobSpec) -> Vec<FieldError> {
     if selected.and_then(|labels| labels.get(CONTROLLER_UID)).is_none_or(|value| value != uid) {
         errors.push(FieldError {
             field: "spec.selector".to_owned(),
-            problem: FieldProblem::Invalid(template::json(&spec.selector)),
+            problem: FieldProblem::Invalid(json(&spec.selector)),
             detail: "`selector` not auto-generated".to_owned(),
         });
     }
@@ -159,7 +159,7 @@ fn pod_selector(spec: &JobSpec, field: &Path) -> Vec<FieldError> {
     if errors.is_empty() && !selector::matches(labels_selector, labels) {
         errors.push(FieldError {
             field: field.child("template").child("metadata").child("labels").into(),
-            problem: FieldProblem::Invalid(template::json(&labels)),
+            problem: FieldProblem::Invalid(json(&labels)),
             detail: "`selector` does not match template `labels`".to_owned(),
         });
     }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{PodSpec, Toleration};
 use rekindle_types::pod_annotations::{DELETION_COST, MIRROR, deletion_cost};
+use rekindle_types::validation::field_error::FieldError;
 
-use super::{profiles, validate};
+use super::profiles;
 use crate::ladder_annotations;
-use crate::registry::field_error::FieldError;
+use crate::validation::tolerations::tolerations;
 use crate::validation::{Path, text};
 
 type Annotations = BTreeMap<String, String>;
@@ -37,7 +38,7 @@ pub(crate) fn check(
     }
     if let Some(text) = given(TOLERATIONS).filter(|text| !text.is_empty()) {
         match serde_json::from_str::<Vec<Toleration>>(text) {
-            Ok(given) => errors.extend(validate::tolerations(&given, &field.key(TOLERATIONS))),
+            Ok(given) => errors.extend(tolerations(&given, &field.key(TOLERATIONS))),
             Err(error) => {
                 errors.push(FieldError::invalid(field, TOLERATIONS, error.to_string()));
             }

@@ -19,12 +19,12 @@ pub use row::PodSummary;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition, PodSpec, PodStatus};
 use rekindle_types::pods;
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::{ObjectJson, Tick, resources, taints};
 use serde_json::Value;
 
 use super::ladder_annotations;
 use super::preparation::{self, DesiredState};
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
 };

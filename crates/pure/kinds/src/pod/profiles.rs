@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{AppArmorProfile, Container, PodSpec};
 use rekindle_types::ephemeral::as_container;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::advice::AdvisedPod;
-use super::validate::{SpecHolder, descending_path};
-use crate::registry::field_error::FieldError;
+use super::validate::SpecHolder;
+use crate::validation::paths::descending_path;
 use crate::validation::{ListKeys, Path, items};
 
 pub(super) type Annotations = BTreeMap<String, String>;

@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
 use rekindle_types::pod_annotations::is_mirror;
 use rekindle_types::pods::AnyContainer;
 use rekindle_types::resources::qos_class;
+use rekindle_types::validation::field_error::FieldError;
 
-use crate::registry::field_error::FieldError;
 use crate::validation::{Path, items};
 
 const IMMUTABLE: &str = "only cpu and memory resources are mutable";

@@ -10,16 +10,16 @@ use rekindle_types::Tick;
 use rekindle_types::disruption::ALWAYS_ALLOW;
 
 use super::preparation;
-use crate::registry::field_error::{FieldError, FieldProblem};
+use crate::registry::object_meta::FinalizerRule;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
     TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::object_meta::FinalizerRule;
 use crate::validation::{Path, amounts, numbers, selector, text};
 use deadlock::BudgetDeadlock;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
 /// The policy for pods that are not Ready when the budget names none.
 pub(crate) const IF_HEALTHY_BUDGET: &str = "IfHealthyBudget";

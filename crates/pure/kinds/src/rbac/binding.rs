@@ -4,10 +4,10 @@
 use k8s_openapi::api::rbac::v1::{RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::GROUP;
 use crate::defaults;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column, wide};
 use crate::validation::{Path, invalid_each, items, names, text};

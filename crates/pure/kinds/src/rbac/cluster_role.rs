@@ -2,13 +2,12 @@
 
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
 use super::rules;
-use crate::registry::field_error::{FieldError, FieldProblem};
-use crate::registry::resource::{
-    ApiKind, NameRule, ResourceNames, ResourceScope, TableCell, TableColumn,
-};
+use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{CREATED_AT, NAME, created_at};
+use crate::validation::names::NameRule;
 use crate::validation::{Path, items, selector, text};
 
 impl ApiKind for ClusterRole {

@@ -2,12 +2,11 @@
 
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::binding;
-use crate::registry::field_error::FieldError;
-use crate::registry::resource::{
-    ApiKind, NameRule, ResourceNames, ResourceScope, TableCell, TableColumn,
-};
+use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
+use crate::validation::names::NameRule;
 
 impl ApiKind for RoleBinding {
     const NAMES: ResourceNames = ResourceNames {

@@ -1,8 +1,8 @@
 //! What a rule of a role must look like. Source: upstream's `pkg/apis/rbac/validation`.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use rekindle_types::validation::field_error::FieldError;
 
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::ResourceScope;
 use crate::validation::{Path, items};
 

@@ -11,15 +11,15 @@ use rekindle_structured_merge::TypedSchema;
 use rekindle_types::{ObjectJson, Tick};
 use serde_json::{Value, json};
 
-use super::field_error::FieldError;
 use super::resource::{
-    ApiKind, MetadataChecks, NameRule, RequestContext, ResourceScope, Subresource, TableCell,
-    TableColumn,
+    ApiKind, MetadataChecks, RequestContext, ResourceScope, Subresource, TableCell, TableColumn,
 };
 use super::strategy::ObjectPart;
 use super::{DecodeError, metadata};
+use crate::registry::object_meta::{FinalizerRule, MetadataRules};
 use crate::registry::{builtin_types, managed_entries};
-use crate::validation::object_meta::{FinalizerRule, MetadataRules};
+use crate::validation::names::NameRule;
+use rekindle_types::validation::field_error::FieldError;
 
 /// An object of some served kind. Implemented for every [`ApiKind`]; the methods are the kind's
 /// own.

@@ -5,6 +5,7 @@ pub mod erased;
 pub mod managed_entries;
 pub mod merge_keys;
 pub mod metadata;
+pub mod object_meta;
 pub mod resource;
 pub mod strategy;
 pub mod view;
@@ -15,10 +16,8 @@ use k8s_openapi::Resource as _;
 
 pub use erased::{AnyObject, KindCodec, KindEntry, KindOrigin, ParsedObject};
 pub use rekindle_types::DecodeError;
-pub use rekindle_types::validation::field_error::{self, FieldError, FieldProblem};
 pub use resource::{
-    ApiKind, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
-    TableColumn,
+    ApiKind, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell, TableColumn,
 };
 pub use strategy::{ObjectPart, Strategies, SubresourceStrategy};
 pub use view::KindView;

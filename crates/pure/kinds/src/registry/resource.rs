@@ -14,11 +14,11 @@ use rekindle_types::{ObjectJson, Tick};
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use super::field_error::FieldError;
 use super::strategy::Strategies;
 use crate::identity::ClientIdentity;
-use crate::validation::names;
-use crate::validation::object_meta::FinalizerRule;
+use crate::registry::object_meta::FinalizerRule;
+use crate::validation::names::{self, NameRule};
+use rekindle_types::validation::field_error::FieldError;
 
 /// One served kind. Implemented for k8s-openapi's types and for ours.
 pub trait ApiKind:
@@ -244,20 +244,6 @@ pub enum MetadataChecks {
     OfObject,
     /// None. The machinery checks the change, and a new object only when nothing else is wrong.
     OfMachinery,
-}
-
-/// How the name of an object must look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NameRule {
-    /// RFC 1123 subdomain, at most 253 characters: most kinds.
-    DnsSubdomain,
-    /// RFC 1123 label, at most 63 characters: Namespace, Service.
-    DnsLabel,
-    /// Any path segment: RBAC kinds.
-    PathSegment,
-    /// The kind has no rule. The machinery wants a path segment once nothing else is wrong:
-    /// CertificateSigningRequest.
-    AnyText,
 }
 
 /// One column of a server-side table (meta.k8s.io/v1 TableColumnDefinition).

@@ -18,10 +18,10 @@ use serde_json::Value;
 
 use super::DecodeError;
 use super::erased::{AnyObject, KindCodec, KindEntry, KindOrigin, ParsedObject};
-use super::field_error::FieldError;
 use super::resource::{ApiKind, RequestContext, TableCell};
 use super::strategy::ObjectPart;
 use crate::registry::{builtin_types, managed_entries};
+use rekindle_types::validation::field_error::FieldError;
 
 /// A kind in another version.
 pub trait KindView:

@@ -5,11 +5,11 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use rekindle_types::load_balancer;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::families::family_of;
 use super::needs::is_load_balancer;
 use crate::endpoint_slice::special_address;
-use crate::registry::field_error::FieldError;
 use crate::validation::{Path, addresses, items, text};
 
 const AFFINITIES: [&str; 2] = ["ClientIP", "None"];

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::ServiceSpec;
 use rekindle_types::IpFamily;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::needs::{HEADLESS, is_headless, is_headless_without_selector, needs_cluster_ip};
-use crate::registry::field_error::FieldError;
 use crate::validation::{ListKeys, Path, addresses, items, text};
 
 const FAMILIES: [&str; 2] = [IpFamily::V4.name(), IpFamily::V6.name()];

@@ -13,14 +13,15 @@ mod validate;
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec, ServiceStatus};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
-    ApiKind, MetadataChecks, NameRule, RequestContext, ResourceNames, ResourceScope, Subresource,
-    TableCell, TableColumn,
+    ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
+    TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, list_or_none, or_none, wide};
+use crate::validation::names::NameRule;
 use crate::validation::{items, text};
 pub(crate) use endpoint_fields::{family_of_range, shown_as_address};
 pub use families::{ShownList, cluster_ip_errors, family_of};

@@ -2,10 +2,10 @@
 
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 use serde_json::json;
 
 use super::needs::{node_port, service_type};
-use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{ListKeys, Path, invalid_each, items, names, ports, text};
 
 /// The port of the nodes' own server, which broken load balancers would open.

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{LoadBalancerIngress, Service};
+use rekindle_types::validation::field_error::FieldError;
 
 use super::needs::is_load_balancer;
-use crate::registry::field_error::FieldError;
 use crate::validation::{Path, addresses, invalid_each, items, names, text};
 
 const IP_MODES: [&str; 2] = ["Proxy", "VIP"];

@@ -2,13 +2,13 @@
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use rekindle_types::connection_hold::{ANNOTATION, ConnectionHold};
+use rekindle_types::validation::field_error::FieldError;
 
 use super::needs::{
     HEADLESS, is_externally_accessible, is_headless, is_load_balancer, needs_cluster_ip,
     needs_health_check_port, service_type,
 };
 use super::{endpoint_fields, families, ports};
-use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, items, labels, names, text};
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];

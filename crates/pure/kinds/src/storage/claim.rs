@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{
     PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus,
 };
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::{Quantity, Tick};
 
 use super::{
@@ -10,7 +11,6 @@ use super::{
     not_done_here, size_error, size_of, volume_mode_error, volume_mode_warning,
 };
 use crate::defaults;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
     TableColumn,

@@ -4,16 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::TopologySelectorTerm;
 use k8s_openapi::api::storage::v1::StorageClass;
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::{Tick, local_path};
 
-use super::csi_driver::fixed;
 use super::not_done_here;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
 };
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::{ListKeys, MISTAKES_MAX, Path, invalid_each, items, names, text};
+use crate::validation::{ListKeys, MISTAKES_MAX, Path, fixed, invalid_each, items, names, text};
 
 /// Marks the class of claims that name none.
 pub const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";

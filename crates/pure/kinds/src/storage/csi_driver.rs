@@ -3,20 +3,18 @@
 
 use k8s_openapi::api::storage::v1::CSIDriver;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::stored_only;
-use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::resource::{
     ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
 };
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::{ListKeys, Path, items, names, text};
+use crate::validation::{ListKeys, Path, fixed, items, text};
 
 const PERSISTENT: &str = "Persistent";
 const LIFECYCLES: [&str; 2] = [PERSISTENT, "Ephemeral"];
 const BY_FS_TYPE: &str = "ReadWriteOnceWithFSType";
-/// The longest name of a driver.
-const NAME_BYTES_MAX: usize = 63;
 
 impl ApiKind for CSIDriver {
     const NAMES: ResourceNames = ResourceNames {
@@ -142,28 +140,3 @@ impl ApiKind for CSIDriver {
 
 /// The shortest time between two looks at what a node has.
 const PERIOD_SECONDS_MIN: i64 = 10;
-
-/// The error of a field that never changes.
-pub(crate) fn fixed(field: &Path, value: &impl serde::Serialize) -> FieldError {
-    FieldError {
-        field: field.into(),
-        problem: FieldProblem::Invalid(crate::template::json(value)),
-        detail: "field is immutable".to_owned(),
-    }
-}
-
-/// What is wrong with the name of a driver.
-pub(crate) fn name_errors(name: &str, field: &Path) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    if name.is_empty() {
-        errors.push(FieldError::required(field, ""));
-    }
-    if name.len() > NAME_BYTES_MAX {
-        errors.push(FieldError::too_long(field, NAME_BYTES_MAX));
-    }
-    let messages = names::dns_subdomain(&name.to_lowercase());
-    if !name.is_empty() {
-        errors.extend(messages.into_iter().map(|why| FieldError::invalid(field, name, why)));
-    }
-    errors
-}

@@ -2,15 +2,14 @@
 
 use k8s_openapi::api::storage::v1::{CSINode, CSINodeDriver};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
-use super::csi_driver::name_errors;
-use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::registry::resource::{
     ApiKind, MetadataChecks, ResourceNames, ResourceScope, TableCell, TableColumn,
 };
 use crate::table::{AGE, NAME, age, column};
-use crate::template;
-use crate::validation::{ListKeys, MISTAKES_MAX, Path, invalid_each, items, names, text};
+use crate::validation::driver_name::name_errors;
+use crate::validation::{ListKeys, MISTAKES_MAX, Path, invalid_each, items, json, names, text};
 
 impl ApiKind for CSINode {
     const NAMES: ResourceNames = ResourceNames {
@@ -54,7 +53,7 @@ impl ApiKind for CSINode {
             if *driver != allowed {
                 errors.push(FieldError {
                     field: "spec.drivers".to_owned(),
-                    problem: FieldProblem::Invalid(template::json(driver)),
+                    problem: FieldProblem::Invalid(json(driver)),
                     detail: "field is immutable".to_owned(),
                 });
             }

@@ -3,12 +3,12 @@
 
 use k8s_openapi::api::storage::v1::CSIStorageCapacity;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::stored_only;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{NAME, column};
-use crate::validation::{Path, invalid_each, names, quantities, selector, text};
+use crate::validation::{Path, fixed, invalid_each, names, quantities, selector, text};
 
 impl ApiKind for CSIStorageCapacity {
     const NAMES: ResourceNames = ResourceNames {
@@ -47,11 +47,11 @@ impl ApiKind for CSIStorageCapacity {
     fn validate_update(&self, old: &Self) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if self.node_topology != old.node_topology {
-            errors.push(super::csi_driver::fixed(&Path::new("nodeTopology"), &self.node_topology));
+            errors.push(fixed(&Path::new("nodeTopology"), &self.node_topology));
         }
         if self.storage_class_name != old.storage_class_name {
             let field = Path::new("storageClassName");
-            errors.push(super::csi_driver::fixed(&field, &self.storage_class_name));
+            errors.push(fixed(&field, &self.storage_class_name));
         }
         errors
     }

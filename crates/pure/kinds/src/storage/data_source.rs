@@ -5,8 +5,8 @@
 use k8s_openapi::api::core::v1::{
     PersistentVolumeClaimSpec, TypedLocalObjectReference, TypedObjectReference,
 };
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
-use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{Path, invalid_each, names, text};
 
 /// The kind that needs no group.

@@ -14,8 +14,8 @@ pub(crate) use claim::{set_spec_defaults as set_claim_defaults, spec_errors as c
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaimSpec;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
+use rekindle_types::validation::field_error::FieldError;
 
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::TableCell;
 use crate::validation::quantities::ResourceList;
 use crate::validation::{Path, items, quantities, text};

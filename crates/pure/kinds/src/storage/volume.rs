@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus};
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::validation::field_error::FieldProblem;
 use rekindle_types::{Tick, volume_sources};
 use serde_json::json;
@@ -12,9 +13,6 @@ use super::{
     volume_mode_warning,
 };
 use crate::defaults;
-use crate::pod::validate;
-use crate::pod::validate::affinity;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
     TableColumn,
@@ -22,6 +20,7 @@ use crate::registry::resource::{
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column, or_unset, wide};
 use crate::validation::{Path, invalid_each, names, quantities, text};
+use crate::validation::{node_selector::node_selector, paths};
 use crate::volume_sources::persistent_volume;
 
 /// Keeps a volume until no claim is bound to it.
@@ -229,7 +228,7 @@ fn spec_errors((name, spec): (&str, &PersistentVolumeSpec), field: &Path) -> Vec
             None => {
                 errors.push(FieldError::required(field, "must specify required node constraints"))
             }
-            Some(required) => errors.extend(affinity::node_selector(required, &field)),
+            Some(required) => errors.extend(node_selector(required, &field)),
         }
     }
     errors
@@ -296,7 +295,7 @@ fn source_errors((volume, spec): (&str, &PersistentVolumeSpec), field: &Path) ->
         }
     }
     if let Some(source) = &spec.host_path {
-        errors.extend(validate::host_path(source, &field.child("hostPath")));
+        errors.extend(paths::host_path(source, &field.child("hostPath")));
     }
     errors
 }

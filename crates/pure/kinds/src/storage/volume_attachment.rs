@@ -3,18 +3,18 @@
 
 use k8s_openapi::api::storage::v1::{VolumeAttachment, VolumeAttachmentStatus};
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
-use super::csi_driver::{fixed, name_errors};
 use super::stored_only;
 use crate::preparation;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, MetadataChecks, RequestContext, ResourceNames, ResourceScope, Subresource, TableCell,
     TableColumn,
 };
 use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
-use crate::validation::{Path, invalid_each, names, text};
+use crate::validation::driver_name::name_errors;
+use crate::validation::{Path, fixed, invalid_each, names, text};
 
 impl ApiKind for VolumeAttachment {
     const NAMES: ResourceNames = ResourceNames {

@@ -3,10 +3,10 @@
 
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use rekindle_types::Tick;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::class::{driver_name_errors, parameter_errors};
 use super::stored_only;
-use crate::registry::field_error::FieldError;
 use crate::registry::resource::{
     ApiKind, RequestContext, ResourceNames, ResourceScope, TableCell, TableColumn,
 };

@@ -9,9 +9,9 @@ use rekindle_types::Tick;
 use serde_json::{Value, json};
 
 use crate::identity::ClientIdentity;
-use crate::registry::{AnyObject, KindEntry, ObjectPart, RequestContext, TableCell};
+use crate::registry::{AnyObject, KindEntry, ObjectPart, RequestContext, TableCell, object_meta};
 use crate::validation::list_keys::steps;
-use crate::validation::{Path, new_mistakes, object_meta};
+use crate::validation::{Path, new_mistakes};
 
 /// The entries of the smaller body; the larger one has four times as many.
 const ENTRIES: usize = 200;

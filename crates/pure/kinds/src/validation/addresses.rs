@@ -6,8 +6,9 @@
 
 use std::net::IpAddr;
 
+use rekindle_types::validation::field_error::FieldError;
+
 use super::Path;
-use crate::registry::field_error::FieldError;
 
 /// What is said of a text that is no range.
 pub(crate) const NOT_A_RANGE: &str =

@@ -2,9 +2,9 @@
 //! available.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::{Path, numbers};
-use crate::registry::field_error::FieldError;
 
 /// A count of at least zero, or a percentage.
 pub fn check(amount: &IntOrString, field: &Path) -> Option<FieldError> {

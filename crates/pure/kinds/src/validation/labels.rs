@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use rekindle_types::validation::field_error::FieldError;
+
 pub use rekindle_types::validation::labels::labels;
 
 use super::{MISTAKES_MAX, Path, invalid_each, names};
-use crate::registry::field_error::FieldError;
 
 /// All annotations of an object together, keys and values.
 pub const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;

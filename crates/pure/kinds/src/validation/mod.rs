@@ -3,21 +3,25 @@
 //! [`rekindle_types::validation`].
 
 pub(crate) mod addresses;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
+
 pub mod amounts;
+pub mod driver_name;
 pub mod labels;
 pub(crate) mod list_keys;
 pub mod names;
+pub mod node_selector;
 pub mod numbers;
-pub mod object_meta;
+pub mod paths;
 pub mod ports;
 pub mod quantities;
 pub(crate) mod resource_names;
 pub mod selector;
+pub mod tolerations;
 pub mod webhook_client;
 
 pub use rekindle_types::validation::Path;
 
-use crate::registry::FieldError;
 pub use list_keys::ListKeys;
 pub use rekindle_types::validation::{MISTAKES_MAX, invalid_each, items};
 
@@ -39,6 +43,21 @@ pub fn new_mistakes(
 pub(crate) fn shortened(text: &str) -> &str {
     const BYTES_MAX: usize = 256;
     &text[..text.floor_char_boundary(BYTES_MAX)]
+}
+
+/// The error of a field that never changes.
+pub fn fixed(field: &Path, value: &impl serde::Serialize) -> FieldError {
+    FieldError {
+        field: field.into(),
+        problem: FieldProblem::Invalid(json(value)),
+        detail: "field is immutable".to_owned(),
+    }
+}
+
+/// A value as an error shows it.
+pub fn json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value)
+        .expect("labels, selectors and templates have text keys, so JSON can hold them")
 }
 
 /// The text, or the empty text: an absent string and an empty one mean the same in the Kubernetes

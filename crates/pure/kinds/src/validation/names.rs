@@ -3,7 +3,19 @@
 
 pub use rekindle_types::validation::names::*;
 
-use crate::registry::resource::NameRule;
+/// How the name of an object must look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// RFC 1123 subdomain, at most 253 characters: most kinds.
+    DnsSubdomain,
+    /// RFC 1123 label, at most 63 characters: Namespace, Service.
+    DnsLabel,
+    /// Any path segment: RBAC kinds.
+    PathSegment,
+    /// The kind has no rule. The machinery wants a path segment once nothing else is wrong:
+    /// CertificateSigningRequest.
+    AnyText,
+}
 
 /// The messages of the rule of a kind's `metadata.name`. `generate_name` is checked as a prefix:
 /// what follows makes the end fine.

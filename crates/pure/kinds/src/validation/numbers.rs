@@ -1,9 +1,10 @@
 //! Numbers within bounds.
 
+use rekindle_types::validation::field_error::FieldError;
+
 pub use rekindle_types::validation::numbers::{ID_MAX, in_range};
 
 use super::Path;
-use crate::registry::field_error::FieldError;
 
 /// At least zero.
 pub fn non_negative(value: impl Into<i64>, field: &Path) -> Option<FieldError> {

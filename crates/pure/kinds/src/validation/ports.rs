@@ -1,9 +1,9 @@
 //! Ports by number or name.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::{Path, invalid_each, names, numbers};
-use crate::registry::field_error::FieldError;
 
 /// The transport protocols of a port.
 pub const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::{Quantity, QuantityError};
 
 use super::Path;
-use crate::registry::field_error::FieldError;
 
 /// A resource name with its amount, as in `limits`.
 pub type ResourceList = BTreeMap<String, QuantityText>;

@@ -3,9 +3,9 @@
 //! Source: upstream's `validateResourceName` and `validateContainerResourceName`.
 
 use rekindle_quota::is_standard_name;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::{Path, invalid_each, names};
-use crate::registry::field_error::FieldError;
 
 /// What is wrong with the name of any resource.
 pub(crate) fn any(name: &str, field: &Path) -> Vec<FieldError> {

@@ -4,9 +4,9 @@
 
 use k8s_openapi::api::admissionregistration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::{Path, names};
-use crate::registry::field_error::FieldError;
 
 const URL_FORM: &str = "; desired format: https://host[/path]";
 

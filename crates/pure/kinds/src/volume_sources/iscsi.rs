@@ -1,7 +1,8 @@
 //! iSCSI: a block device of another machine.
 
+use rekindle_types::validation::field_error::FieldError;
+
 use super::{logical_unit, required};
-use crate::registry::field_error::FieldError;
 use crate::validation::{Path, text};
 
 /// The total of names that an initiator may have.

@@ -19,10 +19,10 @@ use k8s_openapi::api::core::v1::{
     PortworxVolumeSource, QuobyteVolumeSource, VsphereVirtualDiskVolumeSource,
 };
 
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::validation::numbers;
 
 use crate::defaults;
-use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, items, names, text};
 
 const QUOBYTE_TENANT_MAX: usize = 64;

@@ -4,14 +4,14 @@ use k8s_openapi::api::core::v1::{
     AzureFilePersistentVolumeSource, CSIPersistentVolumeSource, GlusterfsPersistentVolumeSource,
     ISCSIPersistentVolumeSource, PersistentVolumeSpec, SecretReference,
 };
+use rekindle_types::validation::field_error::FieldError;
 
 use super::iscsi::{self, IscsiHolder, IscsiTarget};
 use super::{
     SharedSources, flex_volume, monitors, required, set_azure_disk_defaults, storageos, warning,
 };
 use crate::defaults;
-use crate::registry::field_error::FieldError;
-use crate::storage::csi_driver;
+use crate::validation::driver_name::name_errors;
 use crate::validation::{Path, invalid_each, names, text};
 
 /// Completes what is set, as upstream.
@@ -153,7 +153,7 @@ fn azure_file(source: &AzureFilePersistentVolumeSource, field: &Path) -> Vec<Fie
 }
 
 fn csi(source: &CSIPersistentVolumeSource, field: &Path) -> Vec<FieldError> {
-    let mut errors = csi_driver::name_errors(&source.driver, &field.child("driver"));
+    let mut errors = name_errors(&source.driver, &field.child("driver"));
     errors.extend(required(field, &[("volumeHandle", &source.volume_handle)]));
     for (name, secret) in [
         ("controllerPublishSecretRef", &source.controller_publish_secret_ref),

@@ -3,15 +3,15 @@
 use k8s_openapi::api::core::v1::{
     CSIVolumeSource, GitRepoVolumeSource, ISCSIVolumeSource, LocalObjectReference, Volume,
 };
+use rekindle_types::validation::field_error::FieldError;
 
 use super::iscsi::{self, IscsiHolder, IscsiTarget};
 use super::{
     SharedSources, flex_volume, monitors, required, set_azure_disk_defaults, storageos, warning,
 };
 use crate::defaults;
-use crate::pod::validate::descending_path;
-use crate::registry::field_error::FieldError;
-use crate::storage::csi_driver;
+use crate::validation::driver_name::name_errors;
+use crate::validation::paths::descending_path;
 use crate::validation::{Path, invalid_each, names, text};
 
 /// Completes what is set, as upstream.
@@ -130,7 +130,7 @@ fn iscsi(
 }
 
 fn csi(source: &CSIVolumeSource, field: &Path) -> Vec<FieldError> {
-    let mut errors = csi_driver::name_errors(&source.driver, &field.child("driver"));
+    let mut errors = name_errors(&source.driver, &field.child("driver"));
     if let Some(secret) = &source.node_publish_secret_ref {
         if secret.name.is_empty() {
             let field = field.child("nodePublishSecretRef").child("name");

@@ -1,11 +1,11 @@
 //! Sources as upstream takes and refuses them, in both holders.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeSpec, Volume};
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::volume_sources;
 use serde_json::{Value, json};
 
 use super::{persistent_volume, pod_volume};
-use crate::registry::field_error::FieldError;
 use crate::validation::Path;
 
 fn shown(errors: Vec<FieldError>) -> Vec<String> {

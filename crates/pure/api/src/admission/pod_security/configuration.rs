@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use rekindle_kinds::registry::FieldError;
 use rekindle_kinds::validation::{Path, names};
+use rekindle_types::validation::field_error::FieldError;
 use serde::Deserialize;
 use serde_json::Value;
 

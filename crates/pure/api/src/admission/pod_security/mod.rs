@@ -28,8 +28,9 @@ use k8s_openapi::api::core::v1::Namespace;
 use policy::{
     LevelAtVersion, NamespacePolicy, PolicyLevel, PolicyMode, level_label, version_label,
 };
-use rekindle_kinds::registry::{AnyObject, FieldError};
+use rekindle_kinds::registry::AnyObject;
 use rekindle_metrics::Text;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::ObjectWrite;
 use crate::call::{ApiCall, ObjectPart};

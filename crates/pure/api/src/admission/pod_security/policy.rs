@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use rekindle_kinds::registry::FieldError;
 use rekindle_kinds::validation::Path;
+use rekindle_types::validation::field_error::FieldError;
 
 /// What the labels begin with.
 const PREFIX: &str = "pod-security.kubernetes.io/";

@@ -12,8 +12,8 @@ use rekindle_kinds::admission_policy::{
     FailurePolicy, MutationProgram, PolicyParts, ValidationProgram, is_run_again, mutating_program,
     validating_program,
 };
-use rekindle_kinds::registry::FieldError;
 use rekindle_kinds::validation::text;
+use rekindle_types::validation::field_error::FieldError;
 
 use crate::admission::compiled_objects::CompiledObjects;
 use crate::shared::ApiShared;

@@ -9,8 +9,9 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use rekindle_kinds::admission_policy::GROUP;
 use rekindle_kinds::identity::ClientIdentity;
-use rekindle_kinds::registry::{ApiKind, FieldError};
+use rekindle_kinds::registry::ApiKind;
 use rekindle_kinds::validation::text;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::super::ObjectWrite;
 use super::parameters;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use rekindle_kinds::registry::FieldError;
 use rekindle_kinds::validation::{Path, labels};
 use rekindle_types::null_as_default;
+use rekindle_types::validation::field_error::FieldError;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rekindle_kinds::registry::FieldError;
+use rekindle_types::validation::field_error::FieldError;
 
 use crate::call::ApiCall;
 use crate::decode::{UnstoredBody, UnstoredKind, unstored};

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinitionSpec, WebhookConversion,
 };
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
-use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{Path, names, webhook_client};
 
 /// The versions of ConversionReview that upstream speaks.

@@ -2,9 +2,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::identity::ClientIdentity;
-use crate::registry::ApiKind;
-use crate::registry::RequestContext;
 use crate::registry::strategy::{ResizePart, SubresourceStrategy};
+use crate::registry::{ApiKind, RequestContext};
 use rekindle_types::Tick;
 
 const CONTEXT: RequestContext<'_> =

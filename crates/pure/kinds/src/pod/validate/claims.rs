@@ -2,9 +2,9 @@
 //! devices are given by this version; what is wrong would be wrong elsewhere, too.
 
 use k8s_openapi::api::core::v1::{PodResourceClaim, ResourceClaim};
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
 use super::checked_pod::CheckedPod;
-use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{ListKeys, Path, invalid_each, names, shortened, text};
 
 /// Checks the list of a pod.

@@ -1,10 +1,10 @@
 //! One container, of whichever list.
 
 use k8s_openapi::api::core::v1::{Container, ContainerPort};
+use rekindle_types::validation::field_error::FieldError;
 
 use super::checked_pod::CheckedPod;
 use super::{SpecHolder, env, mounts, one_of, resources, security};
-use crate::registry::field_error::FieldError;
 use crate::validation::{ListKeys, Path, invalid_each, items, names, ports, text};
 
 /// What holds for every container.

@@ -1,10 +1,10 @@
 //! The lists of containers: what holds among them, and what each list allows.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
+use rekindle_types::validation::field_error::FieldError;
 
 use super::checked_pod::CheckedPod;
 use super::{SpecHolder, container, ephemeral, handlers, one_of_if_set};
-use crate::registry::field_error::FieldError;
 use crate::validation::{ListKeys, Path, items, text};
 
 /// Checks regular, init and ephemeral containers.

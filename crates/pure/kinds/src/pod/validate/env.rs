@@ -1,11 +1,11 @@
 //! Environment variables and where they come from.
 
 use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar, EnvVarSource, FileKeySelector};
+use rekindle_types::validation::field_error::FieldError;
 
 use super::checked_pod::CheckedPod;
 use super::own_fields::{ContainerNameRule, ENV_FIELDS, field_selector, resource_selector};
 use super::volume_files::file_path;
-use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, names, text};
 
 /// Checks `env` of a container of a pod.

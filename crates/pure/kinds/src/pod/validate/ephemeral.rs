@@ -3,10 +3,10 @@
 use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod, ResourceRequirements};
 use rekindle_types::ephemeral::as_container;
 use rekindle_types::pod_annotations::is_mirror;
+use rekindle_types::validation::field_error::FieldError;
 
 use super::checked_pod::CheckedPod;
 use super::container;
-use crate::registry::field_error::FieldError;
 use crate::validation::{ListKeys, Path, items, text};
 
 const NOT_HERE: &str = "cannot be set for an Ephemeral Container";

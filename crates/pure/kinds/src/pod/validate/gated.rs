@@ -4,9 +4,9 @@
 use k8s_openapi::api::core::v1::{
     Affinity, NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, PodSpec,
 };
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 use serde::Serialize;
 
-use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{Path, items};
 
 /// Whether the pod waits.

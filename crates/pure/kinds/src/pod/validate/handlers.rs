@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::{
     Container, ExecAction, GRPCAction, HTTPGetAction, Lifecycle, LifecycleHandler, PodSpec, Probe,
 };
 use rekindle_types::signals;
+use rekindle_types::validation::field_error::FieldError;
 
-use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, items, names, numbers, ports, text};
 
 /// Checks the probes and hooks of a container that keeps running.

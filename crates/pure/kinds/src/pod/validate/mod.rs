@@ -1,7 +1,9 @@
 //! What makes the spec of a Pod (or of a template) valid, in upstream's words
 //! (`pkg/apis/core/validation`). Defaults have been filled before.
 
-pub(crate) mod affinity;
+mod affinity;
+use rekindle_types::validation::field_error::FieldError;
+
 mod checked_pod;
 mod claims;
 mod container;
@@ -24,15 +26,11 @@ pub(crate) mod volume_claims;
 mod volume_files;
 mod windows;
 
-pub(crate) use placement::tolerations;
 pub(crate) use projected::tokens_of_nobody;
 pub(crate) use spec::pod_spec;
 pub(crate) use status::pod_status;
 pub(crate) use update::pod_update;
-pub(crate) use volume::host_path;
-pub(crate) use volume_files::descending_path;
 
-use crate::registry::field_error::FieldError;
 use crate::validation::Path;
 
 /// What holds the spec.

@@ -1,11 +1,11 @@
 //! Where a container mounts the pod's volumes.
 
 use k8s_openapi::api::core::v1::{Container, Volume, VolumeDevice, VolumeMount};
+use rekindle_types::validation::field_error::FieldError;
 
 use super::checked_pod::CheckedPod;
-use super::{one_of, unsupported, volume_files};
-use crate::registry::field_error::FieldError;
-use crate::validation::{ListKeys, Path, items, text};
+use super::{one_of, unsupported};
+use crate::validation::{ListKeys, Path, items, paths, text};
 
 /// Checks `volumeMounts` and `volumeDevices`.
 pub(super) fn check(container: &Container, pod: &CheckedPod<'_>, field: &Path) -> Vec<FieldError> {
@@ -86,7 +86,7 @@ fn sub_paths(mount: &VolumeMount, of_all: &Path, field: &Path) -> Vec<FieldError
     let sub_path = text(mount.sub_path.as_ref());
     let expression = text(mount.sub_path_expr.as_ref());
     if !sub_path.is_empty() {
-        errors.extend(volume_files::descending_path(sub_path, &of_all.child("subPath")));
+        errors.extend(paths::descending_path(sub_path, &of_all.child("subPath")));
     }
     if !expression.is_empty() {
         let field = field.child("subPathExpr");
@@ -97,7 +97,7 @@ fn sub_paths(mount: &VolumeMount, of_all: &Path, field: &Path) -> Vec<FieldError
                 "subPathExpr and subPath are mutually exclusive",
             ));
         }
-        errors.extend(volume_files::descending_path(expression, &field));
+        errors.extend(paths::descending_path(expression, &field));
     }
     errors
 }

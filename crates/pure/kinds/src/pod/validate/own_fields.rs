@@ -1,8 +1,8 @@
 //! What variables and files may show of their own pod: its fields, and its containers' resources.
 
 use k8s_openapi::api::core::v1::{ObjectFieldSelector, ResourceFieldSelector};
+use rekindle_types::validation::field_error::FieldError;
 
-use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, names, quantities, text};
 
 /// The fields of its own pod that a variable can show.

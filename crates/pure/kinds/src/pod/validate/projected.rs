@@ -3,9 +3,9 @@
 use k8s_openapi::api::core::v1::{
     KeyToPath, PodSpec, ProjectedVolumeSource, ServiceAccountTokenProjection, VolumeProjection,
 };
+use rekindle_types::validation::field_error::FieldError;
 
 use super::{unsupported, volume_files};
-use crate::registry::field_error::FieldError;
 use crate::validation::{ListKeys, Path, items, shortened};
 
 /// A shorter token would be over before the container has read it.

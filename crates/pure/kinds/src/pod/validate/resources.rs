@@ -4,11 +4,10 @@ use k8s_openapi::api::core::v1::{Container, ContainerResizePolicy, PodSpec, Reso
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
 use rekindle_types::Quantity;
 use rekindle_types::resources::{Amounts, is_pod_level, sum_over_containers};
+use rekindle_types::validation::field_error::FieldError;
 
-use crate::registry::field_error::FieldError;
 use crate::validation::quantities::{self, ResourceList};
-use crate::validation::resource_names;
-use crate::validation::{ListKeys, Path, items};
+use crate::validation::{ListKeys, Path, items, resource_names};
 
 use super::checked_pod::CheckedPod;
 use super::claims;

@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::{
 };
 
 use rekindle_types::sysctls::{self, SysctlNamespace};
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
-use super::{one_of_if_set, unsupported, volume_files, windows};
-use crate::registry::field_error::{FieldError, FieldProblem};
-use crate::validation::{ListKeys, Path, items, numbers};
+use super::{one_of_if_set, unsupported, windows};
+use crate::validation::{ListKeys, Path, items, numbers, paths};
 
 /// Checks the pod's security context.
 pub(super) fn pod(spec: &PodSpec, field: &Path) -> Vec<FieldError> {
@@ -238,8 +238,7 @@ fn seccomp(profile: Option<&SeccompProfile>, field: &Path) -> Vec<FieldError> {
                 "must be set when seccomp type is Localhost",
             )),
             Some(path) => {
-                errors
-                    .extend(volume_files::descending_path(path, &field.child("localhostProfile")));
+                errors.extend(paths::descending_path(path, &field.child("localhostProfile")));
             }
         },
         "" => errors.push(FieldError::required(

@@ -1,6 +1,7 @@
 //! The spec as a whole.
 
 use k8s_openapi::api::core::v1::{HostAlias, PodDNSConfig, PodSpec};
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
 use super::checked_pod::CheckedPod;
 use super::volume::CheckedVolumes;
@@ -8,7 +9,6 @@ use super::{
     SpecHolder, claims, containers, one_of, one_of_if_set, placement, resources, security, volume,
     windows,
 };
-use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{Path, addresses, invalid_each, items, labels, names, numbers, text};
 
 /// Everything wrong with a pod spec.

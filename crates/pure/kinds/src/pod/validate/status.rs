@@ -8,10 +8,10 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::{
     Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceStatus,
 };
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 use serde_json::json;
 
 use super::spec::ip;
-use crate::registry::field_error::{FieldError, FieldProblem};
 use crate::validation::{ListKeys, Path, invalid_each, items, names, numbers, text};
 
 /// Conditions whose names are shorter than those of others have to be.

@@ -3,12 +3,13 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Toleration};
 use rekindle_types::ObjectJson;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 use serde_json::Value;
 
-use crate::registry::field_error::{FieldError, FieldProblem};
+use crate::validation::tolerations::tolerations;
 use crate::validation::{ListKeys, Path, items, numbers, text};
 
-use super::{gated, placement};
+use super::gated;
 
 const IMMUTABLE: &str = "pod updates may not change fields other than \
                          `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
@@ -102,7 +103,7 @@ fn only_added(new: &[Toleration], old: &[Toleration], field: &Path) -> Vec<Field
             "existing toleration can not be modified except its tolerationSeconds",
         )];
     }
-    placement::tolerations(new, field)
+    tolerations(new, field)
 }
 
 /// What of a toleration may not change.

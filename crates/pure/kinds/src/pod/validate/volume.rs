@@ -1,27 +1,14 @@
 //! The pod's volumes.
 
-use k8s_openapi::api::core::v1::{
-    EmptyDirVolumeSource, HostPathVolumeSource, ImageVolumeSource, Volume,
-};
+use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, ImageVolumeSource, Volume};
 
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::volume_sources;
 
 use super::volume_files::{files, keys, mode, user};
 use super::{SpecHolder, one_of, projected, unsupported, volume_claims};
-use crate::registry::field_error::FieldError;
-use crate::validation::{ListKeys, Path, invalid_each, items, names, quantities, text};
+use crate::validation::{ListKeys, Path, invalid_each, items, names, paths, quantities, text};
 use crate::volume_sources::pod_volume;
-
-const HOST_PATH_TYPES: [&str; 8] = [
-    "",
-    "BlockDevice",
-    "CharDevice",
-    "Directory",
-    "DirectoryOrCreate",
-    "File",
-    "FileOrCreate",
-    "Socket",
-];
 
 /// The volumes of a pod after their check.
 pub(super) struct CheckedVolumes<'a> {
@@ -78,7 +65,7 @@ fn source(volume: &Volume, field: &Path) -> Vec<FieldError> {
         errors.extend(empty_dir(source, &field.child("emptyDir")));
     }
     if let Some(source) = &volume.host_path {
-        errors.extend(host_path(source, &field.child("hostPath")));
+        errors.extend(paths::host_path(source, &field.child("hostPath")));
     }
     if let Some(source) = &volume.config_map {
         let field = field.child("configMap");
@@ -163,21 +150,5 @@ fn image(source: &ImageVolumeSource, holder: SpecHolder, field: &Path) -> Vec<Fi
         &["Always", "IfNotPresent", "Never"],
         field.child("pullPolicy"),
     ));
-    errors
-}
-
-/// What is wrong with a path of the host.
-pub(crate) fn host_path(source: &HostPathVolumeSource, field: &Path) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let path = &source.path;
-    if path.is_empty() {
-        errors.push(FieldError::required(field.child("path"), ""));
-    } else if path.split('/').any(|part| part == "..") {
-        errors.push(FieldError::invalid(field.child("path"), path, "must not contain '..'"));
-    }
-    let kind = text(source.type_.as_ref());
-    if !HOST_PATH_TYPES.contains(&kind) {
-        errors.push(FieldError::not_supported(field.child("type"), kind, &HOST_PATH_TYPES));
-    }
     errors
 }

@@ -4,9 +4,9 @@
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimTemplate, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::ObjectJson;
+use rekindle_types::validation::field_error::FieldError;
 use serde_json::Value;
 
-use crate::registry::field_error::FieldError;
 use crate::storage::claim_errors;
 use crate::validation::{ListKeys, Path, labels, names};
 

@@ -2,9 +2,10 @@
 //! may read it.
 
 use k8s_openapi::api::core::v1::{DownwardAPIVolumeFile, KeyToPath};
+use rekindle_types::validation::field_error::FieldError;
 
 use super::own_fields;
-use crate::registry::field_error::FieldError;
+use crate::validation::paths::descending_path;
 use crate::validation::{Path, numbers};
 
 /// Checks which keys of a ConfigMap or a Secret are shown, and where.
@@ -76,18 +77,6 @@ pub(super) fn file_path(path: &str, field: &Path) -> Vec<FieldError> {
     let mut errors = descending_path(path, field);
     if path.starts_with("..") && !path.starts_with("../") {
         errors.push(FieldError::invalid(field, path, "must not start with '..'"));
-    }
-    errors
-}
-
-/// A relative path that never goes up.
-pub(crate) fn descending_path(path: &str, field: &Path) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    if path.starts_with('/') {
-        errors.push(FieldError::invalid(field, path, "must be a relative path"));
-    }
-    if path.split('/').any(|part| part == "..") {
-        errors.push(FieldError::invalid(field, path, "must not contain '..'"));
     }
     errors
 }

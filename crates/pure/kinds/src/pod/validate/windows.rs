@@ -5,8 +5,8 @@ use k8s_openapi::api::core::v1::{
     Container, PodSecurityContext, PodSpec, WindowsSecurityContextOptions,
 };
 use rekindle_types::ephemeral::as_container;
+use rekindle_types::validation::field_error::FieldError;
 
-use crate::registry::field_error::FieldError;
 use crate::validation::{Path, invalid_each, items, names};
 
 const CREDENTIAL_KIB_MAX: usize = 64;

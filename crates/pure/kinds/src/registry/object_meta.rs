@@ -1,10 +1,13 @@
 //! `metadata`, whatever the kind.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
-use super::{ListKeys, MISTAKES_MAX, Path, invalid_each, items, labels, names, shortened, text};
-use crate::registry::field_error::{FieldError, FieldProblem};
-use crate::registry::resource::{MetadataChecks, NameRule, ResourceScope};
+use crate::registry::resource::{MetadataChecks, ResourceScope};
+use crate::validation::names::NameRule;
+use crate::validation::{
+    ListKeys, MISTAKES_MAX, Path, invalid_each, items, labels, names, shortened, text,
+};
 
 /// How the metadata of a kind's objects must look.
 #[derive(Clone, Copy, Debug)]
