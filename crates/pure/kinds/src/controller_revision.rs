@@ -4,13 +4,13 @@
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::Tick;
+use rekindle_types::owners::controller_of;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 use serde_json::Value;
 
 use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell, TableColumn};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, numbers, text};
-use rekindle_types::owners::controller_of;
-use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
 impl ApiKind for ControllerRevision {
     const NAMES: ResourceNames = ResourceNames {

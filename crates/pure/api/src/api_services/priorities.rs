@@ -1,9 +1,10 @@
 //! Which groups and versions come first in discovery. kubectl takes the first of two resources that
 //! have the same name.
 
-use crate::resource_metrics;
 use rekindle_kinds::api_service;
 use rekindle_types::v1alpha1;
+
+use crate::resource_metrics;
 
 /// The place of a group version among all others: high numbers come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! What somebody wants to do, and how a refusal reads. Who may do what is decided in
 //! [`crate::auth::rbac`].
 
-use crate::status::ApiError;
 use rekindle_kinds::identity::ClientIdentity;
+
+use crate::status::ApiError;
 
 /// How requests are decided about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

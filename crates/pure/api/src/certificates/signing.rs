@@ -5,13 +5,13 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::{
     CertificateSigningRequest, CertificateSigningRequestCondition,
 };
+use rekindle_kinds::certificate_signing_request::CertificateRequest;
 use rekindle_kinds::certificate_signing_request::{FAILED, has_condition, is_approved, is_issued};
 use rekindle_types::{Tick, TickDuration};
 
 use super::built_in_signer::{BuiltInSigner, CertificateUsage};
 use super::signing_agenda::goes_at;
 use crate::object_meta::is_being_deleted;
-use rekindle_kinds::certificate_signing_request::CertificateRequest;
 
 /// How long a certificate is good if the request does not say, and at most.
 const LIFETIME_MAX: TickDuration = TickDuration::from_secs(365 * 24 * 60 * 60);

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rekindle_kinds::custom_resource_definition::json_path::{self, JsonPath};
 use rekindle_kinds::registry::{
     AnyObject, DecodeError, KindCodec, KindEntry, ParsedObject, builtin_types, managed_entries,
 };
@@ -24,7 +25,6 @@ use super::columns::{self, ColumnCells};
 use super::conversion::ConversionWebhook;
 use super::merge_types::MergeTypes;
 use super::object::CustomObject;
-use rekindle_kinds::custom_resource_definition::json_path::{self, JsonPath};
 
 /// What a version says, ready for use.
 pub(crate) struct CustomVersion {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use http::{StatusCode, header};
+use rekindle_kinds::openapi;
 use rekindle_kinds::registry::Registry;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -15,7 +16,6 @@ use super::group_versions::{GroupVersion, VersionResources};
 use crate::outcome::ApiAnswer;
 use crate::request::{ApiRequest, RequestOptions, accept};
 use crate::status::ApiError;
-use rekindle_kinds::openapi;
 
 #[derive(Debug, Default)]
 pub(super) struct OpenApi {

@@ -1,6 +1,7 @@
 //! Server-side apply: from the configuration of one owner to the object that becomes of it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use rekindle_kinds::registry::{AnyObject, builtin_types, managed_entries};
 use rekindle_structured_merge::{
     AppliedObject, FieldConflicts, FieldOperation, FieldOwner, FieldOwners, FieldSet,
     OwnershipChange, SchemaMismatch, TypedSchema,
@@ -12,7 +13,6 @@ use crate::call::{ApiCall, ObjectPart};
 use crate::decode::{self, FieldValidation};
 use crate::status::{ApiError, FieldCause};
 use crate::subresources::scale;
-use rekindle_kinds::registry::{AnyObject, builtin_types, managed_entries};
 
 /// The type of an autoscaling/v1 Scale.
 const SCALE: ObjectType<'_> = ObjectType { api_version: "autoscaling/v1", kind: "Scale" };

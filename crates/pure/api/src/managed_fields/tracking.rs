@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
+use rekindle_kinds::registry::{AnyObject, managed_entries};
 use rekindle_structured_merge::{
     FieldOperation, FieldOwners, FieldPath, FieldSet, OwnershipChange,
 };
@@ -10,7 +11,6 @@ use serde_json::Value;
 use super::owner;
 use crate::call::{ApiCall, ObjectPart};
 use crate::subresources::scale;
-use rekindle_kinds::registry::{AnyObject, managed_entries};
 
 /// Fields of a new object that the server fills in where the client does not say: no owner has
 /// them. Upstream its admission plugins fill them, after the owners were noted.

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use rekindle_kinds::registry::merge_keys::ListMerge;
 use serde_json::Value;
 
 use super::PatchError;
 use super::budget::WorkBudget;
 use super::value_key::ValueKey;
-use rekindle_kinds::registry::merge_keys::ListMerge;
 
 /// What the budget is told that lists cost steps for.
 const MERGING: &str = "merging lists";

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use rekindle_kinds::registry::merge_keys::{ListMerge, merge_field};
 use serde_json::{Map, Value};
 
 use super::PatchError;
@@ -14,7 +15,6 @@ use super::directives::{
 };
 use super::order::{EntryPositions, PatchOrder, in_order};
 use super::value_key::ValueKey;
-use rekindle_kinds::registry::merge_keys::{ListMerge, merge_field};
 
 /// The object after the patch.
 pub(super) fn apply(

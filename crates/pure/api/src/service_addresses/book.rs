@@ -7,8 +7,9 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use super::holders::{HolderCounts, ServiceHoldings, choose_number};
 use rekindle_kinds::service_range::{ServiceRange, ServiceRanges, number};
+
+use super::holders::{HolderCounts, ServiceHoldings, choose_number};
 
 /// Upstream's `--service-node-port-range`.
 const NODE_PORTS: RangeInclusive<u16> = 30_000..=32_767;

@@ -9,13 +9,13 @@ use rekindle_kinds::service::needs::{
     gets_node_ports, is_headless, needs_cluster_ip, needs_health_check_port, needs_node_ports,
     node_port,
 };
+use rekindle_kinds::service_range::ServiceRange;
 use rekindle_kinds::validation::{ListKeys, Path, items};
+use rekindle_types::validation::field_error::FieldError;
 
 use super::book::{AddressBook, AllocationRefusal};
 use super::families;
 use super::holders::ServiceHoldings;
-use rekindle_kinds::service_range::ServiceRange;
-use rekindle_types::validation::field_error::FieldError;
 
 /// Why a Service gets no addresses.
 #[derive(Debug)]

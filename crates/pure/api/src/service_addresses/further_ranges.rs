@@ -17,6 +17,7 @@ use k8s_openapi::api::networking::v1::{ServiceCIDR, ServiceCIDRStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rekindle_kinds::registry::KindEntry;
 use rekindle_kinds::service_cidr::{DEFAULT_RANGE, FINALIZER, READY};
+use rekindle_kinds::service_range::ServiceRange;
 use rekindle_store::{PendingWrite, StoreError, StoredObject, WriteEpoch, WritePrecondition};
 use rekindle_types::Tick;
 
@@ -27,7 +28,6 @@ use crate::keys;
 use crate::object_meta::is_being_deleted;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
-use rekindle_kinds::service_range::ServiceRange;
 
 /// The reason of upstream for a range that cannot go yet, and its message.
 const TERMINATING: &str = "Terminating";

@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use rekindle_kinds::registry::KindEntry;
 use rekindle_kinds::service::family_of;
 use rekindle_kinds::service_cidr::{DEFAULT_RANGE, FINALIZER, READY};
+use rekindle_kinds::service_range::ServiceRanges;
 use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 use rekindle_types::Tick;
 
@@ -22,7 +23,6 @@ use crate::call::{ApiCall, ObjectChange, put};
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::{keys, object_meta};
-use rekindle_kinds::service_range::ServiceRanges;
 
 pub(super) const GROUP: &str = "networking.k8s.io";
 /// The labels that upstream's allocator sets.

@@ -16,8 +16,9 @@ mod schemas;
 
 use std::sync::Arc;
 
-use crate::registry::Registry;
 use serde_json::{Value, json};
+
+use crate::registry::Registry;
 
 /// The document of a group version. A group version without kinds has one without paths.
 pub fn document(registry: &Registry, group: &str, version: &str) -> Value {

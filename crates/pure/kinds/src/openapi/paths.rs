@@ -1,12 +1,12 @@
 //! `paths`: which operations a resource and its subresources have.
 
-use crate::registry::{KindEntry, KindOrigin, ResourceScope, Subresource};
 use serde_json::{Map, Value, json};
 
 use super::{
     BINDING, DELETE_OPTIONS, EVICTION, PATCH, RESOURCE_LIST, SCALE, STATUS, TOKEN_REQUEST,
     list_schema, parameters, reference,
 };
+use crate::registry::{KindEntry, KindOrigin, ResourceScope, Subresource};
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";

@@ -1,6 +1,5 @@
 //! `components.schemas`: the kinds with everything they refer to, as Kubernetes publishes them.
 
-use crate::registry::{KindEntry, Subresource};
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::Binding;
@@ -13,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::{LIST_META, PATCH, list_schema, reference};
 use crate::registry::merge_keys::{ListMerge, MergeField, SCHEMAS};
+use crate::registry::{KindEntry, Subresource};
 
 /// What the names of our own schemas begin with.
 const OURS: &str = "dev.rekindle.";

@@ -8,6 +8,7 @@ use k8s_openapi::api::policy::v1::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rekindle_types::Tick;
 use rekindle_types::disruption::ALWAYS_ALLOW;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
 use super::preparation;
 use crate::registry::object_meta::FinalizerRule;
@@ -19,7 +20,6 @@ use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, amounts, numbers, selector, text};
 use deadlock::BudgetDeadlock;
-use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
 /// The policy for pods that are not Ready when the budget names none.
 pub(crate) const IF_HEALTHY_BUDGET: &str = "IfHealthyBudget";

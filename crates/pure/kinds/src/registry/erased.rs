@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_structured_merge::TypedSchema;
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::{ObjectJson, Tick};
 use serde_json::{Value, json};
 
@@ -19,7 +20,6 @@ use super::{DecodeError, metadata};
 use crate::registry::object_meta::{FinalizerRule, MetadataRules};
 use crate::registry::{builtin_types, managed_entries};
 use crate::validation::names::NameRule;
-use rekindle_types::validation::field_error::FieldError;
 
 /// An object of some served kind. Implemented for every [`ApiKind`]; the methods are the kind's
 /// own.

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{ListableResource, Metadata};
 pub use rekindle_types::ResourceScope;
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::{ObjectJson, Tick};
 use schemars::JsonSchema;
 use serde_json::Value;
@@ -18,7 +19,6 @@ use super::strategy::Strategies;
 use crate::identity::ClientIdentity;
 use crate::registry::object_meta::FinalizerRule;
 use crate::validation::names::{self, NameRule};
-use rekindle_types::validation::field_error::FieldError;
 
 /// One served kind. Implemented for k8s-openapi's types and for ours.
 pub trait ApiKind:

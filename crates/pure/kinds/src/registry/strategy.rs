@@ -1,8 +1,9 @@
 //! How an object changes through a subresource: one strategy for each, which prepares the new
 //! object and validates the change.
 
-use super::resource::{RequestContext, Subresource};
 use rekindle_types::validation::field_error::FieldError;
+
+use super::resource::{RequestContext, Subresource};
 
 /// Which part of an object a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{ListableResource, Metadata};
 use rekindle_structured_merge::TypedSchema;
+use rekindle_types::validation::field_error::FieldError;
 use rekindle_types::{ObjectJson, Tick};
 use schemars::JsonSchema;
 use serde_json::Value;
@@ -21,7 +22,6 @@ use super::erased::{AnyObject, KindCodec, KindEntry, KindOrigin, ParsedObject};
 use super::resource::{ApiKind, RequestContext, TableCell};
 use super::strategy::ObjectPart;
 use crate::registry::{builtin_types, managed_entries};
-use rekindle_types::validation::field_error::FieldError;
 
 /// A kind in another version.
 pub trait KindView:

@@ -3,8 +3,6 @@
 //! [`rekindle_types::validation`].
 
 pub(crate) mod addresses;
-use rekindle_types::validation::field_error::{FieldError, FieldProblem};
-
 pub mod amounts;
 pub mod driver_name;
 pub mod labels;
@@ -20,10 +18,10 @@ pub mod selector;
 pub mod tolerations;
 pub mod webhook_client;
 
-pub use rekindle_types::validation::Path;
+use rekindle_types::validation::field_error::{FieldError, FieldProblem};
 
 pub use list_keys::ListKeys;
-pub use rekindle_types::validation::{MISTAKES_MAX, invalid_each, items};
+pub use rekindle_types::validation::{MISTAKES_MAX, Path, invalid_each, items};
 
 /// What is wrong now and was not before, which is only asked when something is. An object may be
 /// older than a rule; it must still be possible to label it, and to take its finalizers.

@@ -7,10 +7,10 @@ mod structural;
 
 use std::sync::Arc;
 
-use crate::registry::{KindEntry, Registry, ResourceScope, Subresource};
 use serde_json::{Map, Value, json};
 
 use super::schemas;
+use crate::registry::{KindEntry, Registry, ResourceScope, Subresource};
 
 /// The definitions of the kinds of a group, by plural name.
 pub fn definitions(registry: &Registry, group: &str) -> Vec<Value> {

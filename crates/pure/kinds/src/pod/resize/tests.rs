@@ -1,10 +1,10 @@
+use rekindle_types::Tick;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::identity::ClientIdentity;
 use crate::registry::strategy::{ResizePart, SubresourceStrategy};
 use crate::registry::{ApiKind, RequestContext};
-use rekindle_types::Tick;
 
 const CONTEXT: RequestContext<'_> =
     RequestContext { now: Tick::ZERO, identity: &ClientIdentity::Anonymous };

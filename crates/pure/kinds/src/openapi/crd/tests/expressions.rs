@@ -6,14 +6,14 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use crate::registry::resource::ApiKind;
-use crate::registry::strategy::SubresourceStrategy;
 use cel::{Context, Program, Value as CelValue};
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, Rung};
 use rekindle_types::validation::field_error::FieldError;
 use serde_json::{Value, json};
 
 use super::super::*;
+use crate::registry::resource::ApiKind;
+use crate::registry::strategy::SubresourceStrategy;
 
 /// The schema of one of our kinds.
 fn schema(plural: &str) -> Value {
