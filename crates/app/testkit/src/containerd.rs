@@ -222,11 +222,22 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
         assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
     }
 
+    /// A test that failed may have left a pod frozen, which no signal ends.
+    fn thaw(&self) {
+        for root in ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].map(Path::new) {
+            let pods = std::fs::read_dir(root.join(&self.cgroup)).into_iter().flatten().flatten();
+            for freezer in pods.map(|pod| pod.path().join("cgroup.freeze")) {
+                let _no_pod_or_gone = std::fs::write(freezer, "0");
+            }
+        }
+    }
+
     /// Ends everything that runs in it, and what it has mounted.
     fn clean_up(&mut self) {
         if self.child.is_none() {
             self.launch();
         }
+        self.thaw();
         let tasks = self.ctr(&["tasks", "ls", "--quiet"]);
         for task in String::from_utf8_lossy(&tasks.stdout).lines() {
             self.ctr(&["tasks", "delete", "--force", task]);

@@ -1,8 +1,10 @@
 //! `emptyDirs: Clear` beside a kubelet, and what is kept of a pod before it is restarted.
 
+use std::fs::File;
 use std::path::Path;
 
 use rekindle_testkit::prometheus::{Metrics, ask_endpoint};
+use rustix::fs::{FileType, Mode};
 use serde_json::{Value, json};
 
 use crate::cluster_node::{ClusterNode, containers};
@@ -78,9 +80,10 @@ fn an_agent_goes_on_with_a_pod_that_was_frozen_when_the_one_before_was_killed() 
     let mut node = ClusterNode::new();
     let out = tempfile::tempdir().unwrap();
     let mut hooked = spec(out.path());
-    let hook = "mkfifo /out/line; cat /out/line";
+    let line = out.path().join("line");
+    rustix::fs::mknodat(rustix::fs::CWD, &line, FileType::Fifo, Mode::RUSR, 0).unwrap();
     hooked["containers"][0]["lifecycle"] =
-        json!({"preStop": {"exec": {"command": ["/bin/sh", "-c", hook]}}});
+        json!({"preStop": {"exec": {"command": ["/bin/sh", "-c", "cat /out/line"]}}});
     hooked["terminationGracePeriodSeconds"] = 300.into();
     let before = node.pod("web", hooked);
     let uid = before["metadata"]["uid"].as_str().unwrap().to_owned();
@@ -89,6 +92,8 @@ fn an_agent_goes_on_with_a_pod_that_was_frozen_when_the_one_before_was_killed() 
     let asked = node.engine.until_one("podrestart/clear", |restart| {
         restart["status"]["runtime"]["freeze"]["step"] == "Held"
     });
+    // the hook reads: a process that is only starting would hold up its runtime once it is frozen
+    let _line = File::options().write(true).open(line).unwrap();
     node.agent = None; // kill -9 while the hook runs; what follows is what it would have done
     std::fs::write(node.freezer(&uid), "1").unwrap();
     let old = asked["status"]["runtime"]["sandboxID"].as_str().unwrap().to_owned();
