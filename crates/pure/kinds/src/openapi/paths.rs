@@ -192,75 +192,35 @@ impl<'a> PathResource<'a> {
     }
 
     fn subresource(&self, subresource: Subresource, common: &[Value]) -> (&'static str, Value) {
-        let own = self.subject();
-        let (name, mut operations) = match subresource {
-            Subresource::Status => {
-                ("status", self.get_put_patch(&OperationSubject { suffix: "Status", ..own }))
-            }
-            Subresource::Resize => {
-                ("resize", self.get_put_patch(&OperationSubject { suffix: "Resize", ..own }))
-            }
-            Subresource::EphemeralContainers => {
-                let subject = OperationSubject { suffix: "Ephemeralcontainers", ..own };
-                ("ephemeralcontainers", self.get_put_patch(&subject))
-            }
-            Subresource::Approval => {
-                ("approval", self.get_put_patch(&OperationSubject { suffix: "Approval", ..own }))
-            }
-            Subresource::Scale => {
-                let gvk = ["autoscaling", "v1", "Scale"];
-                (
-                    "scale",
-                    self.get_put_patch(&OperationSubject { schema: SCALE, gvk, suffix: "Scale" }),
-                )
-            }
-            Subresource::Binding => {
-                ("binding", self.create_only(BINDING, ["", "v1", "Binding"], "Binding"))
-            }
+        let name = subresource.name();
+        let suffix = capitalized(name);
+        let own = OperationSubject { suffix: &suffix, ..self.subject() };
+        let of = |schema, gvk| OperationSubject { schema, gvk, ..own };
+        let mut operations = match subresource {
+            Subresource::Status
+            | Subresource::Resize
+            | Subresource::EphemeralContainers
+            | Subresource::Approval => self.get_put_patch(&own),
+            Subresource::Scale => self.get_put_patch(&of(SCALE, ["autoscaling", "v1", "Scale"])),
+            Subresource::Binding => self.create_only(name, &of(BINDING, ["", "v1", "Binding"])),
             Subresource::Eviction => {
-                ("eviction", self.create_only(EVICTION, ["policy", "v1", "Eviction"], "Eviction"))
+                self.create_only(name, &of(EVICTION, ["policy", "v1", "Eviction"]))
             }
             Subresource::Token => {
                 let gvk = ["authentication.k8s.io", "v1", "TokenRequest"];
-                ("token", self.create_only(TOKEN_REQUEST, gvk, "Token"))
+                self.create_only(name, &of(TOKEN_REQUEST, gvk))
             }
-            Subresource::Log => {
-                let subject = OperationSubject { suffix: "Log", ..own };
-                let read = self.operation(
-                    "get",
-                    &subject,
-                    "read log of the specified",
-                    json!({
-                        "parameters": parameters::log(),
-                        "responses": {"200": {
-                            "description": "OK",
-                            "content": {"text/plain": {"schema": {"type": "string"}}},
-                        }},
-                    }),
-                );
-                ("log", json!({"get": read}))
+            Subresource::Log => self.log(&own),
+            Subresource::Exec => self.connect("PodExecOptions", &own, name, parameters::exec()),
+            Subresource::Attach => {
+                self.connect("PodAttachOptions", &own, name, parameters::attach())
             }
-            Subresource::Exec => self.connect(&own, "Exec", "exec", parameters::exec()),
-            Subresource::Attach => self.connect(&own, "Attach", "attach", parameters::attach()),
             Subresource::PortForward => {
-                self.connect(&own, "Portforward", "portforward", parameters::port_forward())
+                self.connect("PodPortForwardOptions", &own, name, parameters::port_forward())
             }
             Subresource::Proxy => self.proxy(&own),
             Subresource::NodeProxy => self.node_proxy(&own),
-            Subresource::Finalize => {
-                let subject = OperationSubject { suffix: "Finalize", ..own };
-                let replace = self.operation(
-                    "put",
-                    &subject,
-                    "replace finalize of the specified",
-                    json!({
-                        "parameters": parameters::write(),
-                        "requestBody": body(&self.schema),
-                        "responses": answers(&[200, 201], &self.schema),
-                    }),
-                );
-                ("finalize", json!({"put": replace}))
-            }
+            Subresource::Finalize => self.finalize(&own),
         };
         let own_parameters = operations["parameters"].as_array().cloned().unwrap_or_default();
         operations["parameters"] = json!([common, &own_parameters].concat());
@@ -268,52 +228,62 @@ impl<'a> PathResource<'a> {
     }
 
     /// A subresource to which objects of another kind are posted.
-    fn create_only(&self, schema: &str, gvk: [&str; 3], suffix: &str) -> Value {
-        let subject = OperationSubject { schema, gvk, suffix };
-        let what = format!("create {} of a", suffix.to_lowercase());
+    fn create_only(&self, name: &str, subject: &OperationSubject<'_>) -> Value {
         let own = json!({
             "parameters": parameters::write(),
-            "requestBody": body(schema),
-            "responses": answers(&[200, 201, 202], schema),
+            "requestBody": body(subject.schema),
+            "responses": answers(&[200, 201, 202], subject.schema),
         });
-        json!({"post": self.operation("post", &subject, &what, own)})
+        json!({"post": self.operation("post", subject, &format!("create {name} of a"), own)})
+    }
+
+    fn log(&self, own: &OperationSubject<'_>) -> Value {
+        let text = json!({"text/plain": {"schema": {"type": "string"}}});
+        let read = json!({
+            "parameters": parameters::log(),
+            "responses": {"200": {"description": "OK", "content": text}},
+        });
+        json!({"get": self.operation("get", own, "read log of the specified", read)})
+    }
+
+    fn finalize(&self, own: &OperationSubject<'_>) -> Value {
+        let replace = json!({
+            "parameters": parameters::write(),
+            "requestBody": body(own.schema),
+            "responses": answers(&[200, 201], own.schema),
+        });
+        json!({"put": self.operation("put", own, "replace finalize of the specified", replace)})
     }
 
     /// What a pod answers, whatever the method.
-    fn proxy(&self, own: &OperationSubject<'_>) -> (&'static str, Value) {
+    fn proxy(&self, own: &OperationSubject<'_>) -> Value {
         let kind = format!("{}ProxyOptions", self.entry.kind);
-        let subject = OperationSubject { suffix: "Proxy", gvk: ["", "v1", &kind], ..*own };
+        let subject = OperationSubject { gvk: ["", "v1", &kind], ..*own };
         let methods = ["delete", "get", "head", "options", "patch", "post", "put"];
         let operations = methods.map(|method| self.connect_by(method, &subject, "proxy"));
-        ("proxy", Value::Object(methods.map(str::to_owned).into_iter().zip(operations).collect()))
+        Value::Object(methods.map(str::to_owned).into_iter().zip(operations).collect())
     }
 
     /// What the node itself answers.
-    fn node_proxy(&self, own: &OperationSubject<'_>) -> (&'static str, Value) {
-        let subject =
-            OperationSubject { suffix: "Proxy", gvk: ["", "v1", "NodeProxyOptions"], ..*own };
+    fn node_proxy(&self, own: &OperationSubject<'_>) -> Value {
+        let subject = OperationSubject { gvk: ["", "v1", "NodeProxyOptions"], ..*own };
         let text = json!({"*/*": {"schema": {"type": "string"}}});
         let responses = json!({"200": {"description": "OK", "content": text}});
         let what = "connect GET requests to proxy of";
-        let connect = self.operation("connect", &subject, what, json!({"responses": responses}));
-        ("proxy", json!({"get": connect}))
+        json!({"get": self.operation("connect", &subject, what, json!({"responses": responses}))})
     }
 
     /// A subresource that both methods upgrade the connection for.
     fn connect(
         &self,
+        kind: &str,
         own: &OperationSubject<'_>,
-        suffix: &str,
-        name: &'static str,
+        name: &str,
         parameters: Vec<Value>,
-    ) -> (&'static str, Value) {
-        let kind =
-            format!("Pod{}Options", if suffix == "Portforward" { "PortForward" } else { suffix });
-        let subject = OperationSubject { suffix, gvk: ["", "v1", &kind], ..*own };
+    ) -> Value {
+        let subject = OperationSubject { gvk: ["", "v1", kind], ..*own };
         let operation = |method| self.connect_by(method, &subject, name);
-        let operations =
-            json!({"get": operation("get"), "post": operation("post"), "parameters": parameters});
-        (name, operations)
+        json!({"get": operation("get"), "post": operation("post"), "parameters": parameters})
     }
 
     /// A request by this method, which the node or a pod answers.

@@ -55,6 +55,20 @@ pub(crate) fn pod(pod: &mut Pod) {
         quantities::canonicalize_list(status.allocated_resources.as_mut());
         defaults::drop_empty_text(&mut status.phase);
         pod_addresses(status);
+        container_states(status);
+    }
+}
+
+/// Upstream always prints both states of a container, be they empty.
+fn container_states(status: &mut PodStatus) {
+    let lists = [
+        &mut status.container_statuses,
+        &mut status.init_container_statuses,
+        &mut status.ephemeral_container_statuses,
+    ];
+    for container in lists.into_iter().flatten().flatten() {
+        container.state.get_or_insert_default();
+        container.last_state.get_or_insert_default();
     }
 }
 

@@ -24,25 +24,9 @@ pub(crate) fn pod_status(new: &Pod, old: &Pod) -> Vec<FieldError> {
         (new.status.as_ref().unwrap_or(&no_status), old.status.as_ref().unwrap_or(&no_status));
     let spec = new.spec.as_ref().unwrap_or(&no_spec);
     let field = Path::new("status");
-    let mut errors = Vec::new();
-    for (index, condition) in items(status.conditions.as_ref()).iter().enumerate() {
-        let kind = condition.type_.as_str();
-        let field = field.child("conditions").index(index);
-        errors.extend(generation(condition.observed_generation, &field));
-        if !OWN_CONDITIONS.contains(&kind) {
-            // upstream names the field so
-            errors.extend(invalid_each(&field.child("Type"), kind, names::qualified(kind)));
-        }
-    }
-    let nominated = text(status.nominated_node_name.as_ref());
-    if !nominated.is_empty() && status.nominated_node_name != before.nominated_node_name {
-        let messages = names::dns_subdomain(nominated);
-        let field = field.child("nominatedNodeName");
-        errors.extend(invalid_each(&field, nominated, messages));
-        if !text(spec.node_name.as_ref()).is_empty() {
-            let why = "may not be set on pods that are already bound to a node";
-            errors.push(FieldError::forbidden(field, why));
-        }
+    let mut errors = conditions(status, &field.child("conditions"));
+    if status.nominated_node_name != before.nominated_node_name {
+        errors.extend(nomination(status, spec, &field.child("nominatedNodeName")));
     }
     errors.extend(generation(status.observed_generation, &field));
     let class = text(status.qos_class.as_ref());
@@ -53,6 +37,41 @@ pub(crate) fn pod_status(new: &Pod, old: &Pod) -> Vec<FieldError> {
     let pod_ips = items(status.pod_ips.as_ref()).iter().map(|ip| ip.ip.as_str());
     errors.extend(addresses(&pod_ips.collect::<Vec<_>>(), &field.child("podIPs")));
     errors.extend(host_ips(status, &field.child("hostIPs")));
+    errors.extend(containers(status, spec, &field));
+    errors
+}
+
+fn conditions(status: &PodStatus, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, condition) in items(status.conditions.as_ref()).iter().enumerate() {
+        let kind = condition.type_.as_str();
+        let field = field.index(index);
+        errors.extend(generation(condition.observed_generation, &field));
+        if !OWN_CONDITIONS.contains(&kind) {
+            // upstream names the field so
+            errors.extend(invalid_each(&field.child("Type"), kind, names::qualified(kind)));
+        }
+    }
+    errors
+}
+
+/// The node that the pod is to get once others have left it.
+fn nomination(status: &PodStatus, spec: &PodSpec, field: &Path) -> Vec<FieldError> {
+    let nominated = text(status.nominated_node_name.as_ref());
+    if nominated.is_empty() {
+        return Vec::new();
+    }
+    let mut errors: Vec<FieldError> =
+        invalid_each(field, nominated, names::dns_subdomain(nominated)).collect();
+    if !text(spec.node_name.as_ref()).is_empty() {
+        let why = "may not be set on pods that are already bound to a node";
+        errors.push(FieldError::forbidden(field, why));
+    }
+    errors
+}
+
+/// The statuses of all containers.
+fn containers(status: &PodStatus, spec: &PodSpec, field: &Path) -> Vec<FieldError> {
     let lists = [
         ("containerStatuses", &status.container_statuses, spec.containers.as_slice()),
         (
@@ -61,6 +80,7 @@ pub(crate) fn pod_status(new: &Pod, old: &Pod) -> Vec<FieldError> {
             items(spec.init_containers.as_ref()),
         ),
     ];
+    let mut errors = Vec::new();
     for (name, statuses, containers) in lists {
         let names: ListKeys<&str> = containers.iter().map(|c| c.name.as_str()).collect();
         for (index, status) in items(statuses.as_ref()).iter().enumerate() {
