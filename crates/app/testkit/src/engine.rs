@@ -102,7 +102,13 @@ impl Engine {
         std::thread::spawn(move || lines.for_each(drop));
         self.api = api;
         self.child = Some(child);
-        self.kubectl(&["wait", "--for=condition=Ready", "node/node-1", TIMEOUT]);
+        // `kubectl wait` would fail where the API listens and the agent has not made its Node yet
+        self.until_one("node/node-1", |node| {
+            let conditions = node["status"]["conditions"].as_array();
+            let is_ready =
+                |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
+            conditions.is_some_and(|all| all.iter().any(is_ready))
+        });
     }
 
     /// `rekindle up` on this engine's data directory and network.
