@@ -11,7 +11,7 @@
 use bytes::Bytes;
 use http::Method;
 use rekindle_api::ApiRequest;
-use rekindle_api::auth::{ClientIdentity, UserInfo};
+use rekindle_kinds::identity::{ClientIdentity, UserInfo};
 use rekindle_types::Tick;
 
 /// More show nothing new and take time.

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::Pod;
-use rekindle_api::auth::{AuthorizationMode, ClientIdentity, UserInfo};
+use rekindle_api::auth::AuthorizationMode;
 use rekindle_api::{Api, ApiParts};
+use rekindle_kinds::identity::{ClientIdentity, UserInfo};
 use rekindle_store::{
     BatchRow, Committer, DiskError, Revision, Store, StoreEvent, StoreLimits, StoreWatch,
     StoredObject,

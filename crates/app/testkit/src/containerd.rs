@@ -54,6 +54,13 @@ impl Containerd {
         &self.cgroup
     }
 
+    /// The same in the tree of cgroups of version 2, which freezes pods.
+    pub fn cgroup_of_pods(&self) -> PathBuf {
+        let roots = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].map(Path::new);
+        let version_2 = roots.into_iter().find(|root| root.join("cgroup.procs").exists());
+        version_2.expect("cgroups of version 2").join(&self.cgroup)
+    }
+
     /// Whether its network fails to be taken down.
     pub fn set_network_is_stubborn(&self, is_stubborn: bool) {
         let mark = self.dir.path().join("stubborn");
@@ -224,11 +231,9 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
 
     /// A test that failed may have left a pod frozen, which no signal ends.
     fn thaw(&self) {
-        for root in ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].map(Path::new) {
-            let pods = std::fs::read_dir(root.join(&self.cgroup)).into_iter().flatten().flatten();
-            for freezer in pods.map(|pod| pod.path().join("cgroup.freeze")) {
-                let _no_pod_or_gone = std::fs::write(freezer, "0");
-            }
+        let pods = std::fs::read_dir(self.cgroup_of_pods()).into_iter().flatten().flatten();
+        for freezer in pods.map(|pod| pod.path().join("cgroup.freeze")) {
+            let _no_pod_or_gone = std::fs::write(freezer, "0");
         }
     }
 

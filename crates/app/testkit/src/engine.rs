@@ -103,12 +103,7 @@ impl Engine {
         self.api = api;
         self.child = Some(child);
         // `kubectl wait` would fail where the API listens and the agent has not made its Node yet
-        self.until_one("node/node-1", |node| {
-            let conditions = node["status"]["conditions"].as_array();
-            let is_ready =
-                |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
-            conditions.is_some_and(|all| all.iter().any(is_ready))
-        });
+        self.until_one("node/node-1", |node| is(node, "Ready"));
     }
 
     /// `rekindle up` on this engine's data directory and network.

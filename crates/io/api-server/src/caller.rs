@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rekindle_api::auth::ClientIdentity;
+use rekindle_kinds::identity::ClientIdentity;
 
 use super::connections::ConnectionSeat;
 

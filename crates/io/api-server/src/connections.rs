@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rekindle_api::auth::UserInfo;
 use rekindle_api::status::ApiError;
+use rekindle_kinds::identity::UserInfo;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use http_body::Body;
-use rekindle_api::auth::{ClientIdentity, UserInfo};
+use rekindle_kinds::identity::{ClientIdentity, UserInfo};
 use tower::Service;
 
 use super::body::FrontBody;

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rekindle_api::auth::ClientIdentity;
 use rekindle_api::status::ApiError;
+use rekindle_kinds::identity::ClientIdentity;
 
 /// Watches and followed logs of one user at a time.
 const LONG_RUNNING_OF_USER_MAX: usize = 1024;
@@ -254,7 +254,7 @@ fn busy(problem: String) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rekindle_api::auth::UserInfo;
+    use rekindle_kinds::identity::UserInfo;
 
     fn user(name: &str) -> ClientIdentity {
         ClientIdentity::User(UserInfo::new(name, []))

@@ -7,6 +7,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use http::Method;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use rekindle_flow_control::FlowConfiguration;
+use rekindle_kinds::api_service::ServerAvailability;
 use rekindle_kinds::certificate_signing_request::SignatureVerifier;
 use rekindle_kinds::identity::ClientIdentity;
 use rekindle_kinds::registry::{
@@ -22,7 +23,7 @@ use crate::admission::pod_security::PodSecurityConfiguration;
 use crate::admission_session::AdmissionSession;
 use crate::api_services::followed_servers::{self, FollowedServer};
 use crate::api_services::server_discovery::ServerDiscovery;
-use crate::api_services::{self, ServerAvailability, routing};
+use crate::api_services::{self, routing};
 use crate::audit_notes::AuditNotes;
 use crate::auth::AccessAttributes;
 use crate::auth::token::SigningKey;

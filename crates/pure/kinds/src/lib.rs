@@ -47,6 +47,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 
+use registry::Registry;
+
 pub mod identity;
 pub mod openapi;
 pub mod registry;
@@ -108,8 +110,8 @@ mod tls_secret;
 mod volume_sources;
 
 /// Every kind that Rekindle serves.
-pub fn all() -> registry::Registry {
-    let mut registry = registry::Registry::default();
+pub fn all() -> Registry {
+    let mut registry = Registry::default();
     registry
         .register::<APIService>()
         .register::<CertificateSigningRequest>()

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use kube::Client;
-use rekindle_api::auth::{AuthorizationMode, UserInfo};
+use rekindle_api::auth::AuthorizationMode;
 use rekindle_api::{Api, ApiParts};
 use rekindle_api_server::pki::{CertificateAuthority, TokenKey};
 use rekindle_api_server::{Front, FrontParts, NodeLogs, OsEntropy, RingSignatures, SystemClock};
 use rekindle_encryption::{EncryptedDisk, Encryption};
+use rekindle_kinds::identity::UserInfo;
 use rekindle_redb_disk::RedbDisk;
 use rekindle_store::{Compaction, Store, StoreLimits};
 use rekindle_types::Tick;

@@ -3,9 +3,9 @@
 use std::process::Command;
 
 use anyhow::Context;
-use rekindle_api::auth::UserInfo;
 use rekindle_api_server::pki::{CertificateAuthority, Kubeconfig};
 use rekindle_kinds::identity::NODES;
+use rekindle_kinds::identity::UserInfo;
 use rekindle_types::Tick;
 use rustix::process::Signal;
 

@@ -169,10 +169,7 @@ impl ClusterNode {
 
     /// The file that freezes a pod, where cgroups of version 2 are.
     pub fn freezer(&self, uid: &str) -> PathBuf {
-        let roots = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].map(Path::new);
-        let version_2 = roots.into_iter().find(|root| root.join("cgroup.procs").exists());
-        let of_node = version_2.expect("cgroups of version 2").join(self.containerd.cgroup());
-        of_node.join(format!("pod{uid}/cgroup.freeze"))
+        self.containerd.cgroup_of_pods().join(format!("pod{uid}/cgroup.freeze"))
     }
 
     /// Asks the runtime, as the agent does.

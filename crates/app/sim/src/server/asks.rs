@@ -6,12 +6,12 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
-use rekindle_api::auth::ClientIdentity;
 use rekindle_api::{ApiAnswer, ApiRequest, RequestOutcome};
 use rekindle_controllers::events::EventWrite;
 use rekindle_controllers::{
     NamespacedName, ObjectId, ResourceKind, ViewObject, WriteOperation, WriteResult,
 };
+use rekindle_kinds::identity::ClientIdentity;
 use rekindle_reconcile::wire::{
     event_requests, outcome_of_refusal, outcome_of_success, request_for, stored_kind,
 };

@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use futures::stream::{SelectAll, select_all};
 use futures::{FutureExt, StreamExt};
-use rekindle_api::api_services::{FollowedServer, ServerAvailability, ServerDiscovery};
+use rekindle_api::api_services::{FollowedServer, ServerDiscovery};
+use rekindle_kinds::api_service::ServerAvailability;
 use rekindle_store::StoreWatch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};

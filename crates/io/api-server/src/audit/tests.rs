@@ -6,9 +6,10 @@ use futures::FutureExt;
 use http::{Method, Request, Response};
 use http_body_util::Full;
 use k8s_openapi::api::authentication::v1::UserInfo;
-use rekindle_api::auth::{self, AuthorizationMode, ClientIdentity};
+use rekindle_api::auth::AuthorizationMode;
 use rekindle_api::decode;
 use rekindle_audit::{AuditEvent, AuditLevel, AuditObjectReference, AuditStage, ManagedFieldsMode};
+use rekindle_kinds::identity::{self, ClientIdentity};
 use rekindle_types::Tick;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::Receiver;
@@ -209,7 +210,7 @@ impl AuditedClient {
         let front = front_in_memory(&clock, AuthorizationMode::AlwaysAllow);
         let table = ConnectionTable::new(ConnectionLimits::default());
         let client = ConnectedClient {
-            identity: ClientIdentity::User(auth::UserInfo::new("ann", [])),
+            identity: ClientIdentity::User(identity::UserInfo::new("ann", [])),
             seat: table.enter(IpAddr::from([10, 0, 0, 1])),
         };
         let caller = RequestSource::Connected(Arc::new(client));

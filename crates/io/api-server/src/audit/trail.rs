@@ -18,12 +18,13 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response};
 use k8s_openapi::api::authentication::v1::UserInfo;
 use rekindle_api::AuditNotes;
-use rekindle_api::auth::{AccessAttributes, ClientIdentity};
+use rekindle_api::auth::AccessAttributes;
 use rekindle_api::request::{ApiRequest, RequestLine, attributes};
 use rekindle_audit::{
     AuditDecision, AuditEvent, AuditLevel, AuditObjectReference, AuditResponseStatus, AuditStage,
     AuditSubject, recorded_user_agent, source_addresses,
 };
+use rekindle_kinds::identity::ClientIdentity;
 use rekindle_types::Tick;
 
 use super::queue::QueuePermission;

@@ -13,12 +13,12 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use rekindle_api::auth::{ClientIdentity, UserInfo};
 use rekindle_api::certificates::{
     CertificateOrder, FollowedRequest, FollowedRequests, SigningAgenda, SigningDecision,
     WrittenStatus, decide,
 };
 use rekindle_api::status::ApiError;
+use rekindle_kinds::identity::{ClientIdentity, UserInfo};
 use rekindle_types::{ObjectJson, Tick, path_segment};
 use serde_json::json;
 

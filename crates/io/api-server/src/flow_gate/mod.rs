@@ -24,7 +24,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderName, HeaderValue, Response};
-use rekindle_api::auth::ClientIdentity;
 use rekindle_api::request::RequestLine;
 use rekindle_api::status::ApiError;
 use rekindle_api::{Api, ClassifiedRequest, FlowControlFeed};
@@ -32,6 +31,7 @@ use rekindle_flow_control::{
     FlowAdmission, FlowArrival, FlowConfiguration, FlowControl, FlowDecision, FlowRefusal,
     RequestClass, SERVER_SEATS, WAIT_MAX, WaitingId,
 };
+use rekindle_kinds::identity::ClientIdentity;
 use rekindle_metrics::{MetricsSource, Text};
 use rekindle_types::Tick;
 use tokio::sync::oneshot;

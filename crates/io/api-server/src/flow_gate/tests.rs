@@ -6,7 +6,8 @@ use std::sync::Arc;
 use futures::FutureExt;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
-use rekindle_api::auth::{AuthorizationMode, UserInfo};
+use rekindle_api::auth::AuthorizationMode;
+use rekindle_kinds::identity::UserInfo;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 

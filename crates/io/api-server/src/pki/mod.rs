@@ -15,8 +15,8 @@ use rcgen::{
     Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType, SigningKey,
 };
 use rekindle_api::FRONT_PROXY_CLIENT;
-use rekindle_api::auth::UserInfo;
 use rekindle_api::certificates::{CertificateIssuer, CertificateIssuerError, CertificateOrder};
+use rekindle_kinds::identity::UserInfo;
 use rekindle_kinds::identity::{AUTHENTICATED, MASTERS};
 use rekindle_types::{Tick, TickDuration};
 use ring::rand::{SecureRandom, SystemRandom};

@@ -1,7 +1,7 @@
 //! Who a client certificate names: the common name is the user, the organizations are the groups,
 //! as in Kubernetes.
 
-use rekindle_api::auth::UserInfo;
+use rekindle_kinds::identity::UserInfo;
 use yasna::models::{ObjectIdentifier, TaggedDerValue};
 
 /// 2.5.4.3.

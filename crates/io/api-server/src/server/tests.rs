@@ -3,7 +3,8 @@
 
 use std::net::IpAddr;
 
-use rekindle_api::auth::{AuthorizationMode, UserInfo};
+use rekindle_api::auth::AuthorizationMode;
+use rekindle_kinds::identity::UserInfo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};

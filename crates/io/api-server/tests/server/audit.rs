@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
-use rekindle_api::auth::{ClientIdentity, UserInfo};
 use rekindle_api::{Api, ApiParts, Entropy};
 use rekindle_api_server::pki::TokenKey;
 use rekindle_api_server::{
@@ -15,6 +14,7 @@ use rekindle_api_server::{
     InProcessService, OsEntropy, RotationLimits, SystemClock,
 };
 use rekindle_audit::AuditPolicy;
+use rekindle_kinds::identity::{ClientIdentity, UserInfo};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 

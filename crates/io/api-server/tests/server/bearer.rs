@@ -4,9 +4,9 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use rekindle_api::Api;
-use rekindle_api::auth::{ClientIdentity, UserInfo};
 use rekindle_api_server::pki::TokenKey;
 use rekindle_api_server::{Front, InProcessService, SystemClock};
+use rekindle_kinds::identity::{ClientIdentity, UserInfo};
 use serde_json::Value;
 use tower::ServiceExt;
 

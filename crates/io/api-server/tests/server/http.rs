@@ -8,7 +8,6 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody};
-use rekindle_api::auth::{ClientIdentity, UserInfo};
 use rekindle_api::node_query::LogQuery;
 use rekindle_api::{Api, ApiParts};
 use rekindle_api_server::pki::CertificateAuthority;
@@ -16,6 +15,7 @@ use rekindle_api_server::{
     ApiServer, Front, FrontBody, InProcessService, LogRequestError, LogStream, NodeLogs,
     ServerLimits, SystemClock, TlsListener,
 };
+use rekindle_kinds::identity::{ClientIdentity, UserInfo};
 use rekindle_store::backup::{BackupDecoder, BackupPart};
 use rekindle_types::log_options::{ContainerRun, LogSince};
 use rustls::pki_types::pem::PemObject;

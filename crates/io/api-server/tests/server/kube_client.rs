@@ -8,8 +8,8 @@ use kube::api::{
     DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
 };
 use kube::{Api, Client};
-use rekindle_api::auth::UserInfo;
 use rekindle_api_server::SystemClock;
+use rekindle_kinds::identity::UserInfo;
 use rekindle_types::v1alpha1::RestartLadder;
 use serde_json::json;
 

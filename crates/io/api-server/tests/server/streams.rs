@@ -9,11 +9,11 @@ use futures::future::BoxFuture;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use rekindle_api::Api;
-use rekindle_api::auth::UserInfo;
 use rekindle_api::node_query::{AttachQuery, ExecQuery, PodOnNode};
 use rekindle_api_server::{
     Front, NodeStreamError, NodeStreams, PortConnection, ProcessSession, SystemClock,
 };
+use rekindle_kinds::identity::UserInfo;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 

@@ -19,10 +19,11 @@ use kube::client::Body;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use rekindle_api::ApiParts;
-use rekindle_api::auth::{AuthorizationMode, UserInfo};
+use rekindle_api::auth::AuthorizationMode;
 use rekindle_api_server::{
     Front, FrontBody, FrontParts, InProcessService, NoLogs, OsEntropy, SystemClock,
 };
+use rekindle_kinds::identity::UserInfo;
 use rekindle_operator::{OperatorParts, RestartLimits};
 use rekindle_store::Store;
 use rekindle_store::memory::MemoryDisk;

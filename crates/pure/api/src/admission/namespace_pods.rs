@@ -36,10 +36,11 @@ mod tests {
     use rekindle_types::Tick;
     use serde_json::{Value, json};
 
+    use rekindle_kinds::identity::{ClientIdentity, UserInfo};
+
     use super::LIGHT_LIST_OBJECTS;
     use crate::auth::AuthorizationMode;
     use crate::{Api, ApiAnswer, ApiParts, ApiRequest, Entropy, RequestOutcome};
-    use rekindle_kinds::identity::{ClientIdentity, UserInfo};
 
     std::thread_local! {
         /// Pods that writes of this thread have listed.

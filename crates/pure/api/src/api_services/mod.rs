@@ -21,8 +21,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use followed_servers::FollowedServer;
 pub use server_discovery::ServerDiscovery;
 
-pub use rekindle_kinds::api_service::ServerAvailability;
-
 /// What is known beside the stored APIServices.
 #[derive(Default)]
 pub(crate) struct ApiServices {

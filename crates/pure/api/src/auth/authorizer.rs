@@ -104,8 +104,9 @@ fn denied(who: &ClientIdentity, what: &AccessAttributes<'_>) -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use rekindle_kinds::identity::UserInfo;
+
+    use super::*;
 
     fn pods<'a>(name: &'a str, namespace: &'a str) -> AccessAttributes<'a> {
         AccessAttributes::Resource {

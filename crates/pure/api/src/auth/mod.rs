@@ -5,4 +5,3 @@ pub mod rbac;
 pub mod token;
 
 pub use authorizer::{AccessAttributes, AuthorizationMode};
-pub use rekindle_kinds::identity::{ClientIdentity, UserInfo};

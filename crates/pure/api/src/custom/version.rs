@@ -188,7 +188,7 @@ struct PublishedStatus<'d> {
 }
 
 impl VersionCodec {
-    /// That of a kind whose objects a webhook converts from version to version.
+    /// That of a kind with a webhook that converts its objects from version to version.
     pub(crate) fn of_converted(entry: &KindEntry) -> Option<&Self> {
         let codec: &dyn Any = &*entry.codec;
         codec.downcast_ref::<Self>().filter(|codec| codec.versions.conversion.is_some())

@@ -1,8 +1,8 @@
 //! create: a new object under its own or a generated name.
 
 use http::StatusCode;
-use rekindle_kinds::registry::AnyObject;
 use rekindle_kinds::registry::object_meta::with_errors_of_new;
+use rekindle_kinds::registry::{AnyObject, ResourceScope};
 use rekindle_store::{PendingWrite, StoreError, WritePrecondition};
 
 use crate::admission::{self, AdmissionStage, WriteReview};
@@ -142,9 +142,7 @@ fn admit(
 /// What is refused before anything else is looked at.
 fn check_new(call: &ApiCall<'_>, object: &mut dyn AnyObject) -> Result<(), ApiError> {
     let meta = object.meta_mut();
-    if call.entry.scope == rekindle_kinds::registry::ResourceScope::Namespaced
-        && call.path.namespace.is_empty()
-    {
+    if call.entry.scope == ResourceScope::Namespaced && call.path.namespace.is_empty() {
         return Err(ApiError::method_not_allowed());
     }
     object_meta::settle_namespace(call.entry, meta, call.path)

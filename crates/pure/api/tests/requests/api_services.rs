@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use rekindle_api::RequestOutcome;
 use rekindle_api::aggregated_request::{AggregatedRequest, ServerTrust};
-use rekindle_api::api_services::{FollowedServer, ServerAvailability, ServerDiscovery};
-use rekindle_api::auth::UserInfo;
+use rekindle_api::api_services::{FollowedServer, ServerDiscovery};
+use rekindle_kinds::api_service::ServerAvailability;
+use rekindle_kinds::identity::UserInfo;
 use serde_json::{Value, json};
 
 use crate::harness::Bench;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use rekindle_api::RequestOutcome;
-use rekindle_api::auth::{ClientIdentity, UserInfo};
+use rekindle_kinds::identity::{ClientIdentity, UserInfo};
 use rekindle_store::backup::{BackupDecoder, BackupPart};
 use rekindle_store::{Mutation, WritePrecondition};
 use serde_json::{Value, json};

@@ -2,8 +2,8 @@
 //! belongs to.
 
 use http::Method;
-use rekindle_api::auth::{ClientIdentity, UserInfo};
 use rekindle_api::request::RequestLine;
+use rekindle_kinds::identity::{ClientIdentity, UserInfo};
 use serde_json::{Value, json};
 
 use crate::harness::{Bench, config_map};

@@ -1,8 +1,8 @@
 //! A search of a list from its start takes as long as the list, and a request may bring a list of
 //! 200,000 entries. Within a loop over another such list, that is minutes of work for one request.
-//! So the checks keep the keys of lists in `ListKeys`, whose work `tests/work.rs` of the kinds
-//! counts, and the searches that are left are listed here. Each was looked at: it is of a list
-//! whose length the code knows, or it is the only one over its list (ADR 0041).
+//! So the checks keep the keys of lists in `ListKeys`, and `tests/work.rs` of the kinds counts its
+//! work. The searches that are left are listed here. Each was looked at: the code knows how long
+//! its list is, or it is the only search of its list (ADR 0041).
 
 use std::collections::BTreeMap;
 use std::fs;

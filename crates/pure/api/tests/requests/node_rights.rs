@@ -2,7 +2,7 @@
 //! Upstream's Node authorizer and the admission plugin NodeRestriction.
 
 use rekindle_api::RequestOutcome;
-use rekindle_api::auth::UserInfo;
+use rekindle_kinds::identity::UserInfo;
 use serde_json::{Value, json};
 
 use crate::harness::{Bench, PODS, pod};

@@ -1,7 +1,7 @@
 //! Pod Security admission as clients see it. The words were recorded from a kube-apiserver.
 
 use rekindle_api::PodSecurityConfiguration;
-use rekindle_api::auth::UserInfo;
+use rekindle_kinds::identity::UserInfo;
 use serde_json::{Value, json};
 
 use crate::harness::{self, Bench, Reply};

@@ -1,7 +1,7 @@
 //! Admission policies, where the recorded conversations do not look: what they may not touch, who
 //! may write them, what they cost, and what becomes of failures.
 
-use rekindle_api::auth::UserInfo;
+use rekindle_kinds::identity::UserInfo;
 use serde_json::{Value, json};
 
 use crate::harness::{Bench, CONFIG_MAPS, config_map};

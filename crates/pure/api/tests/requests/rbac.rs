@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use rekindle_api::Impersonation;
-use rekindle_api::auth::{ClientIdentity, UserInfo};
+use rekindle_kinds::identity::{ClientIdentity, UserInfo};
 use serde_json::{Value, json};
 
 use crate::harness::{Bench, CONFIG_MAPS, PODS, config_map, pod};

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use expect_test::expect;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
-use rekindle_api::auth::UserInfo;
+use rekindle_kinds::identity::UserInfo;
 use serde_json::{Value, json};
 
 use crate::harness::{Bench, Reply, texts};

@@ -1,6 +1,6 @@
 //! Tokens of service accounts: issued, known, and void when what they were made for is gone.
 
-use rekindle_api::auth::ClientIdentity;
+use rekindle_kinds::identity::ClientIdentity;
 use serde_json::{Value, json};
 
 use crate::harness::{Bench, PODS, Reply, pod};

@@ -7,8 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use rekindle_api::admission_session::WebhookQuestion;
-use rekindle_api::auth::UserInfo;
 use rekindle_api::{ApiRequest, AuditNotes};
+use rekindle_kinds::identity::UserInfo;
 use rekindle_metrics::Text;
 use serde_json::{Value, json};
 

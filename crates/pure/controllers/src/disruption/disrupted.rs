@@ -32,7 +32,7 @@ impl<'a> BudgetPods<'a> {
     ///
     /// The view may not show yet that an evicted pod was made, or that it was ready: its eviction
     /// is remembered until the view shows that it goes, or two minutes have gone by. Upstream
-    /// forgets an eviction whose pod it does not see.
+    /// forgets the eviction of a pod that it does not see.
     pub(super) fn new(
         view: &ClusterView,
         budget: &PodDisruptionBudget,

@@ -25,7 +25,7 @@ pub fn node_selector(selector: &NodeSelector, field: &Path) -> Vec<FieldError> {
 pub(crate) enum AffinityValues {
     /// What a label can have: with another one no node would ever fit.
     OfLabels,
-    /// Anything: a preference for what no node has harms nobody, and upstream never refused it.
+    /// Anything: a preference for what no node has does no harm, and upstream never refused it.
     Any,
 }
 

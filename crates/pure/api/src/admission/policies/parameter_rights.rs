@@ -9,7 +9,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use rekindle_kinds::admission_policy::GROUP;
 use rekindle_kinds::identity::ClientIdentity;
-use rekindle_kinds::registry::ApiKind;
+use rekindle_kinds::registry::{AnyObject, ApiKind};
 use rekindle_kinds::validation::text;
 use rekindle_types::validation::field_error::FieldError;
 
@@ -44,7 +44,7 @@ struct Parameters {
 }
 
 impl Parameters {
-    fn of(call: &ApiCall<'_>, object: &dyn rekindle_kinds::registry::AnyObject) -> Option<Self> {
+    fn of(call: &ApiCall<'_>, object: &dyn AnyObject) -> Option<Self> {
         let object = object.as_any();
         if let Some(policy) = object.downcast_ref::<ValidatingAdmissionPolicy>() {
             let kind = policy.spec.as_ref()?.param_kind.clone()?;
