@@ -93,8 +93,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts everything; returns when the API listens and every further node's agent runs. The
-    /// nodes become Ready a moment later.
+    /// Starts everything; returns when the API listens, its own node is Ready and every further
+    /// node's agent runs. Those nodes become Ready a moment later.
     pub async fn start(args: &Up, data_dir: DataDir) -> anyhow::Result<Self> {
         let EngineOrders { settings, node, limits, candidacy, webhook, services } =
             EngineOrders::read(args, &data_dir).await?;
@@ -105,7 +105,7 @@ impl Engine {
         let front = (&routes, &figures);
         let serving = ServedApi::start(args, &data_dir, services, front, &phases).await?;
         settings.keep(&data_dir)?;
-        let own =
+        let mut own =
             OwnNode::start(args, &data_dir, (&settings, node, services), &serving, &phases).await?;
         routes.started(&own.handle);
         let further = routes.further;
@@ -119,6 +119,7 @@ impl Engine {
         deciding.control(args, (limits, figures), candidacy, &serving.api, &phases);
         deciding::tell(webhook, &serving.api, &phases);
         let client = serving.api.client("system:rekindle-up");
+        own.registered().await;
         Ok(Self { client, serving, own, further, deciding, phases, data_dir })
     }
 

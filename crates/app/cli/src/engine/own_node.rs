@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use rekindle_net::BridgeNetwork;
@@ -28,6 +29,10 @@ use crate::args::Up;
 /// The user that cluster DNS is to the API.
 const CLUSTER_DNS: &str = "system:serviceaccount:kube-system:cluster-dns";
 
+/// How long a start waits for its node. A webhook for Nodes may be served by a pod of this very
+/// node, and then refuses it until the pod runs.
+const REGISTRATION_MAX: Duration = Duration::from_secs(5);
+
 /// A node that runs.
 pub struct OwnNode {
     pub handle: NodeHandle,
@@ -46,7 +51,7 @@ pub struct OwnNode {
 }
 
 impl OwnNode {
-    /// Starts it; it becomes Ready a moment later.
+    /// Starts it; it becomes Ready a moment later, for which [`Self::registered`] waits.
     pub async fn start(
         args: &Up,
         data_dir: &DataDir,
@@ -101,6 +106,14 @@ impl OwnNode {
         let handle = node::start(start, Arc::clone(&runtime), Arc::clone(&network)).await?;
         let api = addresses;
         Ok(Self { handle, network, runtime, api, cluster_dns, rules, policies, pod_server })
+    }
+
+    /// Waits until its Node is Ready in the API, for a while at most: the heartbeat goes on trying,
+    /// and says why it fails.
+    pub async fn registered(&mut self) {
+        if tokio::time::timeout(REGISTRATION_MAX, self.handle.ready()).await.is_err() {
+            tracing::warn!(node = self.handle.name(), "continuing before the node is registered");
+        }
     }
 
     /// Resolves when the server for pods ends by itself, which it does not do while all is well.

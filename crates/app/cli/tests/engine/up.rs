@@ -58,6 +58,16 @@ fn in_the_background_it_returns_when_the_manifests_are_applied_and_down_ends_it(
 }
 
 #[test]
+fn a_start_in_the_background_returns_when_its_node_is_ready() {
+    let engine = Engine::prepare();
+    let up = engine.up_command(&["--detach"]).stdin(Stdio::null()).output().unwrap();
+    assert!(up.status.success(), "{}", text(&up.stderr));
+    let ready = r#"jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
+    assert_eq!(engine.kubectl(&["get", "node", "node-1", "-o", ready]), "True");
+    assert!(engine.rekindle(&["down"]).status.success());
+}
+
+#[test]
 fn what_an_engine_keeps_is_closed_to_other_users() {
     let engine = Engine::prepare();
     let closed = |path: &Path| std::fs::symlink_metadata(path).unwrap().mode() & 0o077 == 0;
