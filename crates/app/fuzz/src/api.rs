@@ -20,7 +20,7 @@ const RUNS_MAX: usize = 20;
 const EVENTS_MAX: usize = 100;
 
 /// Kinds with bodies that differ much.
-const PROTOBUF_KINDS: [(&str, &str, &str); 8] = [
+const PROTOBUF_KINDS: [(&str, &str, &str); 9] = [
     ("/api/v1/namespaces/default/pods", "v1", "Pod"),
     ("/api/v1/namespaces/default/configmaps", "v1", "ConfigMap"),
     ("/api/v1/namespaces/default/services", "v1", "Service"),
@@ -37,6 +37,11 @@ const PROTOBUF_KINDS: [(&str, &str, &str); 8] = [
         "NetworkPolicy",
     ),
     ("/api/v1/namespaces/default/configmaps", "v1", "ConfigMapList"),
+    (
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+    ),
 ];
 
 /// Counts up: names and UIDs are the same in every run.

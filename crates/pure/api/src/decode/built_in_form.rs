@@ -3,7 +3,8 @@
 //! Go's decoder takes a null in a list or a map for the zero value of its type. Objects are kept
 //! as protobuf, which does not know an empty list or map. Amounts and precise times are read with
 //! the body, so a wrong one is a bad request. The table of [`crate::protobuf`] says which field has
-//! which type. Kinds that it does not have stay as they are.
+//! which type. Kinds that it does not have stay as they are. So do definitions, which upstream
+//! keeps as JSON.
 
 use std::borrow::Cow;
 
@@ -23,7 +24,8 @@ const MICROS_AT: usize = "2006-01-02T15:04:05".len();
 /// # Errors
 /// An amount or a precise time that is none, in upstream's words.
 pub(super) fn settled<'v>(entry: &KindEntry, body: &'v Value) -> Result<Cow<'v, Value>, String> {
-    let Some(message) = message_of(&entry.api_version, &entry.kind) else {
+    let message = message_of(&entry.api_version, &entry.kind);
+    let Some(message) = message.filter(|message| !message.starts_with("apiextensions.")) else {
         return Ok(Cow::Borrowed(body));
     };
     Ok(match settled_message(message, body)? {

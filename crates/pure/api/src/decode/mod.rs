@@ -159,6 +159,7 @@ fn read_protobuf(bytes: &[u8]) -> Result<Body, ApiError> {
         )),
         ProtobufError::Magic
         | ProtobufError::Wire(_)
+        | ProtobufError::TooDeep
         | ProtobufError::Value { .. } => ApiError::bad_request(format!("protobuf parse error: {error}")),
     })?;
     // The smallest value takes two bytes of a body and 32 in the tree, so that they can be counted

@@ -18,6 +18,8 @@ pub(crate) use write::{around_items, list_item, object, watch_event};
 
 use wire::WireError;
 
+use crate::decode::DEPTH_MAX;
+
 /// The media type of a body.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 /// The media type of a watch.
@@ -35,6 +37,9 @@ pub(crate) enum ProtobufError {
     /// It is cut off or otherwise broken.
     #[error(transparent)]
     Wire(#[from] WireError),
+    /// It nests deeper than a body in JSON may.
+    #[error("exceeded max depth of {DEPTH_MAX}")]
+    TooDeep,
     /// The kind is not known in this format.
     #[error("{kind} in {api_version:?} is not known in protobuf: send it as JSON")]
     Kind {

@@ -4,9 +4,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::fields::{self, FieldOccurrence, MessageField, ZeroMeaning};
+use super::fields::{self, FieldOccurrence, MessageField, SCHEMA, SchemaOr, ZeroMeaning};
 use super::wire::{WireReader, WireValue};
 use super::{MAGIC, ProtobufError};
+use crate::decode::DEPTH_MAX;
 
 /// Reads a body into the tree that JSON would give.
 pub(crate) fn read(bytes: &[u8]) -> Result<Value, ProtobufError> {
@@ -34,13 +35,27 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Value, ProtobufError> {
     }
     let mut tree = Map::new();
     match (fields::message_of(&api_version, &kind), fields::item_message(&api_version, &kind)) {
-        (Some(message), _) => read_message(message, raw, &mut tree)?,
+        (Some(message), _) => read_message(message, raw, &mut tree, 0)?,
         (None, Some(item)) => read_list(item, raw, &mut tree)?,
         (None, None) => return Err(ProtobufError::Kind { api_version, kind }),
     }
     tree.insert("apiVersion".to_owned(), api_version.into());
     tree.insert("kind".to_owned(), kind.into());
-    Ok(Value::Object(tree))
+    let tree = Value::Object(tree);
+    // what is JSON within the body has a limit of its own, which begins there
+    if depth_of(&tree) > DEPTH_MAX {
+        return Err(ProtobufError::TooDeep);
+    }
+    Ok(tree)
+}
+
+/// How deep objects and lists nest.
+fn depth_of(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+        Value::Array(items) => 1 + items.iter().map(depth_of).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth_of).max().unwrap_or(0),
+    }
 }
 
 /// Reads a list, which has the same two fields for every kind.
@@ -54,11 +69,11 @@ fn read_list(
     while let Some((number, value)) = reader.next()? {
         match (number, value) {
             (fields::LIST_METADATA, WireValue::Bytes(bytes)) => {
-                read_message(fields::LIST_META, bytes, &mut metadata)?;
+                read_message(fields::LIST_META, bytes, &mut metadata, 0)?;
             }
             (fields::LIST_ITEMS, WireValue::Bytes(bytes)) => {
                 let mut one = Map::new();
-                read_message(item, bytes, &mut one)?;
+                read_message(item, bytes, &mut one, 0)?;
                 items.push(Value::Object(one));
             }
             _ => return Err(ProtobufError::Field { message: item, number }),
@@ -69,12 +84,16 @@ fn read_list(
     Ok(())
 }
 
-/// Reads the fields of a message into `tree`. It ends: no message of the table is within itself.
+/// Reads the fields of a message into `tree`; `depth` messages are around it.
 fn read_message(
     message: &'static str,
     bytes: &[u8],
     tree: &mut Map<String, Value>,
+    depth: usize,
 ) -> Result<(), ProtobufError> {
+    if depth > DEPTH_MAX {
+        return Err(ProtobufError::TooDeep);
+    }
     let mut reader = WireReader::new(bytes);
     while let Some((number, value)) = reader.next()? {
         let field =
@@ -82,21 +101,21 @@ fn read_message(
         let wrong = ProtobufError::Value { message, field: field.name };
         match (field.kind, value) {
             (FieldOccurrence::Map, WireValue::Bytes(entry)) => {
-                let (key, value) = read_entry(field, entry, &wrong)?;
+                let (key, value) = read_entry(field, entry, &wrong, depth)?;
                 let entries = tree.entry(field.name).or_insert_with(|| Value::Object(Map::new()));
                 entries.as_object_mut().ok_or(wrong)?.insert(key, value);
             }
             (FieldOccurrence::Embedded, WireValue::Bytes(bytes)) => {
-                read_message(field.type_, bytes, tree)?;
+                read_message(field.type_, bytes, tree, depth)?;
             }
             (FieldOccurrence::Map | FieldOccurrence::Embedded, _) => return Err(wrong),
             (FieldOccurrence::List, value) => {
-                let items = read_items(field.type_, value, &wrong)?;
+                let items = read_items(field.type_, value, &wrong, depth)?;
                 let list = tree.entry(field.name).or_insert_with(|| Value::Array(Vec::new()));
                 list.as_array_mut().ok_or(wrong)?.extend(items);
             }
             (FieldOccurrence::One, value) => {
-                let value = read_value(field.type_, value, &wrong)?;
+                let value = read_value(field.type_, value, &wrong, depth)?;
                 if let Some(value) = value.filter(|value| is_given(field, value)) {
                     tree.insert(field.name.to_owned(), value);
                 }
@@ -111,6 +130,7 @@ fn read_items(
     type_: &'static str,
     value: WireValue<'_>,
     wrong: &ProtobufError,
+    depth: usize,
 ) -> Result<Vec<Value>, ProtobufError> {
     let mut items = Vec::new();
     match value {
@@ -120,7 +140,7 @@ fn read_items(
                 items.push(signed(number));
             }
         }
-        value => items.push(read_value(type_, value, wrong)?.unwrap_or_default()),
+        value => items.push(read_value(type_, value, wrong, depth)?.unwrap_or_default()),
     }
     Ok(items)
 }
@@ -140,6 +160,7 @@ fn read_entry(
     field: &MessageField,
     bytes: &[u8],
     wrong: &ProtobufError,
+    depth: usize,
 ) -> Result<(String, Value), ProtobufError> {
     let mut key = String::new();
     let mut value = None;
@@ -147,7 +168,7 @@ fn read_entry(
     while let Some((number, part)) = reader.next()? {
         match (number, part) {
             (1, WireValue::Bytes(bytes)) => key = text(bytes, wrong)?,
-            (2, part) => value = read_value(field.type_, part, wrong)?,
+            (2, part) => value = read_value(field.type_, part, wrong, depth)?,
             _ => return Err(wrong.clone()),
         }
     }
@@ -164,14 +185,14 @@ fn read_value(
     type_: &'static str,
     value: WireValue<'_>,
     wrong: &ProtobufError,
+    depth: usize,
 ) -> Result<Option<Value>, ProtobufError> {
     Ok(match (type_, value) {
         ("int", WireValue::Varint(number)) => Some(signed(number)),
         ("bool", WireValue::Varint(number)) => Some(Value::Bool(number != 0)),
         ("double", WireValue::Fixed64(bits)) => {
-            let number =
-                serde_json::Number::from_f64(f64::from_bits(bits)).ok_or_else(|| wrong.clone())?;
-            Some(Value::Number(number))
+            let text = rekindle_types::json_float(f64::from_bits(bits));
+            Some(Value::Number(text.parse().map_err(|_| wrong.clone())?))
         }
         ("string", WireValue::Bytes(bytes)) => Some(Value::String(text(bytes, wrong)?)),
         ("bytes", WireValue::Bytes(bytes)) => Some(Value::String(STANDARD.encode(bytes))),
@@ -179,14 +200,55 @@ fn read_value(
         ("Quantity", WireValue::Bytes(bytes)) => Some(quantity(bytes, wrong)?),
         ("IntOrString", WireValue::Bytes(bytes)) => Some(int_or_string(bytes, wrong)?),
         ("StringList", WireValue::Bytes(bytes)) => Some(strings(bytes, wrong)?),
-        ("RawExtension" | "FieldsV1", WireValue::Bytes(bytes)) => Some(raw(bytes, wrong)?),
+        ("RawExtension" | "FieldsV1" | "Json", WireValue::Bytes(bytes)) => Some(raw(bytes, wrong)?),
         (message, WireValue::Bytes(bytes)) if message.contains('.') => {
-            let mut tree = Map::new();
-            read_message(message, bytes, &mut tree)?;
-            Some(Value::Object(tree))
+            Some(read_object(message, bytes, depth)?)
+        }
+        (other, WireValue::Bytes(bytes)) => {
+            let other = SchemaOr::find(other).ok_or_else(|| wrong.clone())?;
+            Some(schema_or_other(other, bytes, wrong, depth)?)
         }
         _ => return Err(wrong.clone()),
     })
+}
+
+/// A message within another, which has `depth` messages around it.
+fn read_object(message: &'static str, bytes: &[u8], depth: usize) -> Result<Value, ProtobufError> {
+    let mut tree = Map::new();
+    read_message(message, bytes, &mut tree, depth + 1)?;
+    Ok(Value::Object(tree))
+}
+
+/// A schema, or what stands in its place. A list that is not empty counts before a schema, and a
+/// schema before a flag, as in Go.
+fn schema_or_other(
+    other: SchemaOr,
+    bytes: &[u8],
+    wrong: &ProtobufError,
+    depth: usize,
+) -> Result<Value, ProtobufError> {
+    let (mut schema, mut flag, mut items) = (None, Value::Null, Vec::new());
+    let mut reader = WireReader::new(bytes);
+    while let Some((number, value)) = reader.next()? {
+        match (other, value) {
+            (_, WireValue::Bytes(bytes)) if number == other.schema() => {
+                schema = Some(read_object(SCHEMA, bytes, depth)?);
+            }
+            _ if number != other.other() => return Err(wrong.clone()),
+            (SchemaOr::Bool, WireValue::Varint(number)) => flag = Value::Bool(number != 0),
+            (SchemaOr::List, WireValue::Bytes(bytes)) => {
+                items.push(read_object(SCHEMA, bytes, depth)?);
+            }
+            (SchemaOr::Strings, WireValue::Bytes(bytes)) => {
+                items.push(Value::String(text(bytes, wrong)?));
+            }
+            _ => return Err(wrong.clone()),
+        }
+    }
+    if !items.is_empty() {
+        return Ok(Value::Array(items));
+    }
+    Ok(schema.unwrap_or(flag))
 }
 
 fn text(bytes: &[u8], wrong: &ProtobufError) -> Result<String, ProtobufError> {

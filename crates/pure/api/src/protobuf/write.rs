@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::MAGIC;
-use super::fields::{self, FieldOccurrence, Message, MessageField};
+use super::fields::{self, FieldOccurrence, Message, MessageField, SCHEMA, SchemaOr};
 use super::wire::WireWriter;
 
 /// Why an answer cannot be written.
@@ -294,18 +294,56 @@ fn write_value(
                 Ok(())
             });
         }
-        "RawExtension" | "FieldsV1" => {
+        "RawExtension" | "FieldsV1" | "Json" => {
             let json = value.to_string();
             return writer.nested(number, |inner| {
                 inner.bytes(1, json.as_bytes());
                 Ok(())
             });
         }
-        _ => {
+        type_ => {
+            if let Some(other) = SchemaOr::find(type_) {
+                return writer
+                    .nested(number, |inner| write_schema_or_other(other, value, wrong, inner));
+            }
             let tree = value.as_object().ok_or_else(wrong)?;
             let message = field.message().ok_or_else(wrong)?;
             return writer.nested(number, |inner| write_tree(message, tree, inner));
         }
+    }
+    Ok(())
+}
+
+/// Writes a schema, or what stands in its place.
+fn write_schema_or_other(
+    other: SchemaOr,
+    value: &Value,
+    wrong: &impl Fn() -> UnwritableError,
+    writer: &mut WireWriter,
+) -> Result<(), UnwritableError> {
+    let schema = |number, value: &Value, writer: &mut WireWriter| {
+        let tree = value.as_object().ok_or_else(wrong)?;
+        let message = fields::message(SCHEMA).ok_or_else(wrong)?;
+        writer.nested(number, |inner| write_tree(message, tree, inner))
+    };
+    match (other, value) {
+        (SchemaOr::Bool, Value::Bool(flag)) => writer.varint(other.other(), (*flag).into()),
+        (SchemaOr::List, Value::Array(items)) => {
+            for item in items {
+                schema(other.other(), item, writer)?;
+            }
+        }
+        (SchemaOr::Strings, Value::Array(items)) => {
+            for item in items {
+                writer.bytes(other.other(), item.as_str().ok_or_else(wrong)?.as_bytes());
+            }
+        }
+        (SchemaOr::Bool, Value::Object(_)) => {
+            // Go reads a schema as one that allows something
+            writer.varint(other.other(), 1);
+            schema(other.schema(), value, writer)?;
+        }
+        _ => schema(other.schema(), value, writer)?,
     }
     Ok(())
 }

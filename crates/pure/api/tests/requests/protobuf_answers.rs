@@ -164,3 +164,54 @@ fn events_of_a_watch_are_frames() {
     let mut lines = bench.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=0"));
     assert!(lines.try_next(bench.now).unwrap().starts_with(b"{\"type\""));
 }
+
+#[test]
+fn a_definition_comes_and_goes_as_protobuf() {
+    const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let given = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "kites.example.org"},
+        "spec": {
+            "group": "example.org", "scope": "Namespaced",
+            "names": {"plural": "kites", "kind": "Kite"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "properties": {"spec": {"type": "object", "properties": {
+                        "length": {"type": "integer", "minimum": 1, "default": 3},
+                        "tails": {"type": "array", "items": {"type": "string"}},
+                        "colours": {
+                            "type": "object", "additionalProperties": {"type": "string"},
+                        },
+                    }}},
+                }},
+            }],
+        },
+    });
+    let mut bench = Bench::new();
+    let dry = format!("{DEFINITIONS}?dryRun=All");
+    let shown = bench.accepting("", "POST", &dry, &given.to_string()).body;
+    let shown: serde_json::Value = serde_json::from_slice(&shown).unwrap();
+    let made = bench.accepting(PROTOBUF, "POST", &dry, &given.to_string());
+    assert_eq!((made.code.as_u16(), made.content_type), (201, PROTOBUF));
+
+    let mut request = bench.request("POST", DEFINITIONS, "");
+    request.content_type = PROTOBUF.to_owned();
+    request.body = made.body;
+    let answer = bench.answer(&request);
+    assert_eq!(answer.code.as_u16(), 201, "{:?}", answer.body);
+    let kept = bench.get(&format!("{DEFINITIONS}/kites.example.org"));
+    assert_eq!(kept["spec"], shown["spec"]);
+    let list = bench.accepting(PROTOBUF, "GET", DEFINITIONS, "");
+    assert_eq!(list.content_type, PROTOBUF);
+    assert_eq!(json_of_protobuf(&list.body).unwrap()["items"][0]["spec"], shown["spec"]);
+
+    let kites = "/apis/example.org/v1/namespaces/default/kites";
+    let kite = json!({
+        "apiVersion": "example.org/v1", "kind": "Kite", "metadata": {"name": "one"}, "spec": {},
+    });
+    let request = bench.request("POST", kites, &kite.to_string());
+    assert_eq!(bench.answer(&request).code.as_u16(), 201);
+    assert_eq!(bench.get(&format!("{kites}/one"))["spec"]["length"], 3);
+}
