@@ -337,4 +337,37 @@ mod tests {
             assert!(message_of(&entry.api_version, &entry.kind).is_some(), "{entry:?}");
         }
     }
+
+    /// The message of a schema in OpenAPI: `core.v1.Pod` for `io.k8s.api.core.v1.Pod`.
+    fn message_of_schema(name: &str) -> Option<&'static Message> {
+        let parts: Vec<_> = name.rsplitn(4, '.').take(3).collect();
+        let [name, version, package] = parts.as_slice() else { return None };
+        message(&format!("{package}.{version}.{name}"))
+    }
+
+    #[test]
+    fn every_field_of_a_served_kind_is_in_the_table() {
+        let registry = rekindle_kinds::all();
+        let mut seen = 0;
+        for (group, _) in PACKAGES {
+            let versions = registry.in_group(group).map(|entry| entry.version.clone());
+            for version in versions.collect::<std::collections::BTreeSet<_>>() {
+                let document = rekindle_kinds::openapi::document(&registry, group, &version);
+                for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+                    let fields = schema["properties"].as_object();
+                    let Some((message, fields)) = message_of_schema(name).zip(fields) else {
+                        continue;
+                    };
+                    seen += 1;
+                    for field in fields.keys() {
+                        let known = message.by_name.contains_key(&**field)
+                            || message.unnumbered.contains(&&**field)
+                            || matches!(&**field, "apiVersion" | "kind");
+                        assert!(known, "{field} of {}", message.name);
+                    }
+                }
+            }
+        }
+        assert!(seen > 500, "{seen}");
+    }
 }

@@ -145,13 +145,14 @@ fn read_items(
     Ok(items)
 }
 
-/// Go writes texts that were not given as empty ones, and numbers that were not given as 0.
+/// Go writes what was not given as an empty text, a zero or false, unless its type tells it apart.
 fn is_given(field: &MessageField, value: &Value) -> bool {
-    match (value, field.zero) {
-        (Value::String(text), _) => !text.is_empty() || !matches!(field.type_, "string"),
-        (Value::Number(number), ZeroMeaning::IsAbsent) => number.as_i64() != Some(0),
-        (Value::Bool(flag), ZeroMeaning::IsAbsent) => *flag,
-        _ => true,
+    match (field.zero, value) {
+        (ZeroMeaning::IsValue, _) => true,
+        (ZeroMeaning::IsAbsent, Value::String(text)) => !text.is_empty(),
+        (ZeroMeaning::IsAbsent, Value::Number(number)) => number.as_i64() != Some(0),
+        (ZeroMeaning::IsAbsent, Value::Bool(flag)) => *flag,
+        (ZeroMeaning::IsAbsent, Value::Null | Value::Array(_) | Value::Object(_)) => true,
     }
 }
 
@@ -196,7 +197,8 @@ fn read_value(
         }
         ("string", WireValue::Bytes(bytes)) => Some(Value::String(text(bytes, wrong)?)),
         ("bytes", WireValue::Bytes(bytes)) => Some(Value::String(STANDARD.encode(bytes))),
-        ("Time" | "MicroTime", WireValue::Bytes(bytes)) => time(bytes, wrong)?,
+        ("Time", WireValue::Bytes(bytes)) => time(bytes, "%Y-%m-%dT%H:%M:%SZ", wrong)?,
+        ("MicroTime", WireValue::Bytes(bytes)) => time(bytes, "%Y-%m-%dT%H:%M:%S%.6fZ", wrong)?,
         ("Quantity", WireValue::Bytes(bytes)) => Some(quantity(bytes, wrong)?),
         ("IntOrString", WireValue::Bytes(bytes)) => Some(int_or_string(bytes, wrong)?),
         ("StringList", WireValue::Bytes(bytes)) => Some(strings(bytes, wrong)?),
@@ -260,8 +262,8 @@ fn signed(number: u64) -> Value {
     Value::Number(i64::from_le_bytes(number.to_le_bytes()).into())
 }
 
-/// Seconds and nanoseconds since 1970; an empty one is no time.
-fn time(bytes: &[u8], wrong: &ProtobufError) -> Result<Option<Value>, ProtobufError> {
+/// Seconds and nanoseconds since 1970, in the form that JSON has; an empty one is no time.
+fn time(bytes: &[u8], form: &str, wrong: &ProtobufError) -> Result<Option<Value>, ProtobufError> {
     if bytes.is_empty() {
         return Ok(None);
     }
@@ -277,7 +279,7 @@ fn time(bytes: &[u8], wrong: &ProtobufError) -> Result<Option<Value>, ProtobufEr
         }
     }
     let time = jiff::Timestamp::new(seconds, nanos).map_err(|_| wrong.clone())?;
-    Ok(Some(Value::String(time.to_string())))
+    Ok(Some(Value::String(time.strftime(form).to_string())))
 }
 
 /// An object of any kind, which clients write as JSON inside.

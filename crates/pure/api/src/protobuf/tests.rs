@@ -153,6 +153,44 @@ fn a_pod_is_read_with_embedded_messages_quantities_and_times() {
     );
 }
 
+#[test]
+fn an_empty_text_counts_where_go_tells_it_from_none() {
+    let claim = |class: Writer| {
+        let object = w().message(1, w().bytes(1, "a").bytes(3, "")).message(2, class);
+        read(&body("v1", "PersistentVolumeClaim", object)).unwrap()
+    };
+    let given = claim(w().bytes(3, "").bytes(5, ""));
+    assert_eq!(given["metadata"], json!({"name": "a"}));
+    assert_eq!(given["spec"], json!({"storageClassName": ""}), "and no volumeName");
+    assert_eq!(claim(w())["spec"], json!({}));
+}
+
+#[test]
+fn times_have_the_precision_of_their_type() {
+    let time = || w().varint(1, 1_577_836_800).varint(2, 5_000);
+    let spec = w().message(3, w().varint(1, 1_577_836_800)).message(4, time());
+    let object = w().message(1, w().message(8, time())).message(2, spec);
+    let read = read(&body("coordination.k8s.io/v1", "Lease", object)).unwrap();
+    assert_eq!(read["metadata"]["creationTimestamp"], "2020-01-01T00:00:00Z");
+    assert_eq!(read["spec"]["acquireTime"], "2020-01-01T00:00:00.000000Z");
+    assert_eq!(read["spec"]["renewTime"], "2020-01-01T00:00:00.000005Z");
+}
+
+#[test]
+fn a_volume_of_any_source_is_read_and_written() {
+    let volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "a"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
+            "csi": {
+                "driver": "csi.example.org", "volumeHandle": "1", "volumeAttributes": {"a": "b"},
+                "nodeStageSecretRef": {"name": "s", "namespace": "n"},
+            },
+        },
+    });
+    assert_eq!(read(&object(volume.to_string().as_bytes()).unwrap()), Ok(volume));
+}
+
 /// A definition whose only version has this schema.
 fn definition(schema: &serde_json::Value) -> serde_json::Value {
     json!({
