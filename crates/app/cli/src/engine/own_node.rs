@@ -112,7 +112,10 @@ impl OwnNode {
     /// and says why it fails.
     pub async fn registered(&mut self) {
         if tokio::time::timeout(REGISTRATION_MAX, self.handle.ready()).await.is_err() {
-            tracing::warn!(node = self.handle.name(), "continuing before the node is registered");
+            tracing::warn!(
+                node = self.handle.name(),
+                "failed to register the node in time; continuing without it"
+            );
         }
     }
 
