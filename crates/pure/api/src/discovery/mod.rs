@@ -2,6 +2,7 @@
 
 pub(crate) mod aggregated;
 mod classic;
+mod gnostic;
 mod group_versions;
 mod health;
 mod openapi;
@@ -72,7 +73,7 @@ impl Discovery {
                 accept::check_handler(&request.accept, HandlerTypes::Json)?;
                 Ok(ApiAnswer::json(StatusCode::OK, version::json()))
             }
-            ["openapi", "v2"] => Ok(swagger::document(&request.accept)),
+            ["openapi", "v2"] => Ok(swagger::document(registry, &request.accept)),
             ["openapi", "v3"] => Ok(self.openapi.index(registry, all)),
             ["openapi", "v3", "api", version] => {
                 self.openapi.document(registry, "", version, request)

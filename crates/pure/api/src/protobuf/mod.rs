@@ -14,6 +14,7 @@ mod write;
 
 pub(crate) use fields::{FieldOccurrence, MessageField, by_name, message_of};
 pub(crate) use read::read;
+pub(crate) use wire::WireWriter;
 pub(crate) use write::{around_items, list_item, object, watch_event};
 
 use wire::WireError;

@@ -25,20 +25,20 @@ pub(super) enum WireValue<'a> {
 
 /// A message that is written.
 #[derive(Default)]
-pub(super) struct WireWriter(pub(super) Vec<u8>);
+pub(crate) struct WireWriter(pub(crate) Vec<u8>);
 
 impl WireWriter {
-    pub(super) fn varint(&mut self, number: u64, value: u64) {
+    pub(crate) fn varint(&mut self, number: u64, value: u64) {
         self.push(number << 3);
         self.push(value);
     }
 
-    pub(super) fn fixed64(&mut self, number: u64, value: u64) {
+    pub(crate) fn fixed64(&mut self, number: u64, value: u64) {
         self.push(number << 3 | 1);
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    pub(super) fn bytes(&mut self, number: u64, value: &[u8]) {
+    pub(crate) fn bytes(&mut self, number: u64, value: &[u8]) {
         self.head(number, value.len());
         self.0.extend_from_slice(value);
     }
@@ -51,7 +51,7 @@ impl WireWriter {
 
     /// A message within, which `write` adds. It is written in its place: its length, which stands
     /// before it, is known after it. That of most takes the one byte that is left for it.
-    pub(super) fn nested<T, E>(
+    pub(crate) fn nested<T, E>(
         &mut self,
         number: u64,
         write: impl FnOnce(&mut Self) -> Result<T, E>,

@@ -13,6 +13,7 @@ pub mod crd;
 mod parameters;
 mod paths;
 mod schemas;
+pub mod v2;
 
 use std::sync::Arc;
 

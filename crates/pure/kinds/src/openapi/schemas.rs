@@ -44,6 +44,7 @@ pub(super) fn schemas_for(kinds: &[&KindEntry]) -> Map<String, Value> {
     let mut schemas = generator.take_definitions(true);
     for (name, schema) in &mut schemas {
         clean(schema);
+        let_metadata_be_absent(schema);
         if name.starts_with(OURS) {
             join_lines(schema);
         }
@@ -82,6 +83,17 @@ fn clean(schema: &mut Value) {
             map.values_mut().for_each(clean);
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The Rust types of objects always have metadata. No client has to send any.
+fn let_metadata_be_absent(schema: &mut Value) {
+    let is_object = schema.pointer("/properties/apiVersion").is_some();
+    let Some(schema) = schema.as_object_mut().filter(|_| is_object) else { return };
+    let Some(Value::Array(required)) = schema.get_mut("required") else { return };
+    required.retain(|name| name != "metadata");
+    if required.is_empty() {
+        schema.remove("required");
     }
 }
 

@@ -156,3 +156,73 @@ fn a_ladders_schema_reads_well() {
     let schemas = document["components"]["schemas"].as_object().unwrap();
     assert!(!schemas.contains_key("dev.rekindle.v1alpha1.Rung"));
 }
+
+#[test]
+fn no_object_needs_metadata() {
+    for document in all_documents() {
+        for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+            let required = schema["required"].as_array().into_iter().flatten();
+            assert!(required.into_iter().all(|field| field != "metadata"), "{name}");
+        }
+    }
+}
+
+#[test]
+fn every_reference_of_version_2_leads_to_a_definition() {
+    let (mut definitions, mut paths) = (serde_json::Map::new(), serde_json::Map::new());
+    for part in super::v2::parts(&crate::all()) {
+        definitions.extend(part.definitions);
+        paths.extend(part.paths);
+    }
+    let mut check = |map: &serde_json::Map<String, Value>| {
+        if let Some(Value::String(target)) = map.get("$ref") {
+            let name = target.strip_prefix("#/definitions/").expect(target);
+            assert!(definitions.contains_key(name), "{name}");
+        }
+    };
+    walk(&Value::Object(definitions.clone()), &mut check);
+    walk(&Value::Object(paths.clone()), &mut check);
+
+    let pod = &definitions["io.k8s.api.core.v1.Pod"];
+    assert_eq!(pod["properties"]["spec"]["$ref"], "#/definitions/io.k8s.api.core.v1.PodSpec");
+    for (name, type_) in [
+        ("io.k8s.apimachinery.pkg.util.intstr.IntOrString", "string"),
+        ("io.k8s.apimachinery.pkg.api.resource.Quantity", "string"),
+    ] {
+        assert_eq!(definitions[name]["type"], type_, "{name}");
+    }
+    let pods = &paths["/api/v1/namespaces/{namespace}/pods"];
+    assert_eq!(pods["parameters"][0]["type"], "string");
+    let body = pods["post"]["parameters"].as_array().unwrap().last().unwrap();
+    assert_eq!(body["schema"]["$ref"], "#/definitions/io.k8s.api.core.v1.Pod");
+    let patch = &paths["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"];
+    assert!(patch["consumes"].to_string().contains("strategic-merge-patch"), "{patch}");
+    assert_eq!(
+        pods["get"]["responses"]["200"]["schema"]["$ref"],
+        "#/definitions/io.k8s.api.core.v1.PodList"
+    );
+}
+
+#[test]
+fn version_2_says_nothing_of_what_may_be_null_or_anything() {
+    let mut schema = serde_json::json!({
+        "type": "object", "required": ["a", "b"], "not": {"required": ["c"]},
+        "properties": {
+            "a": {"type": "object", "nullable": true, "properties": {"x": {"type": "string"}}},
+            "b": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            "not": {"type": "array", "x-kubernetes-list-type": "atomic"},
+            "anyOf": {"anyOf": [{"type": "integer"}], "minimum": 1},
+        },
+    });
+    super::v2::convert_schema(&mut schema);
+    let wanted = serde_json::json!({
+        "type": "object", "required": ["b"],
+        "properties": {
+            "a": {},
+            "b": {"x-kubernetes-preserve-unknown-fields": true},
+            "not": {"x-kubernetes-list-type": "atomic"},
+            "anyOf": {"minimum": 1},
+        },
+    });
+    assert_eq!(schema, wanted);
+}
