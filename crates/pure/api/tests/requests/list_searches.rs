@@ -130,7 +130,7 @@ const REVIEWED: &[(&str, usize)] = &[
     ("kinds/src/pod_disruption_budget/deadlock.rs", 1),
     ("kinds/src/priority_class.rs", 1),
     ("kinds/src/rbac/binding.rs", 1),
-    ("kinds/src/registry/builtin_types.rs", 1),
+    ("kinds/src/registry/builtin_types.rs", 2),
     ("kinds/src/registry/erased.rs", 1),
     ("kinds/src/registry/merge_keys.rs", 1),
     ("kinds/src/registry/mod.rs", 3),

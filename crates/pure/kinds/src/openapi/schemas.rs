@@ -7,12 +7,13 @@ use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     APIResourceList, DeleteOptions, ListMeta, ObjectMeta, Status,
 };
+use rekindle_structured_merge::{ListMergeRule, MapGranularity, MergeType, TypeId};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::{LIST_META, PATCH, list_schema, reference};
 use crate::registry::merge_keys::{ListMerge, MergeField, SCHEMAS};
-use crate::registry::{KindEntry, Subresource};
+use crate::registry::{KindEntry, Subresource, builtin_types};
 
 /// What the names of our own schemas begin with.
 const OURS: &str = "dev.rekindle.";
@@ -71,6 +72,9 @@ pub(super) fn schemas_for(kinds: &[&KindEntry]) -> Map<String, Value> {
     for (name, fields) in SCHEMAS {
         merge_marks(&mut schemas, name, fields);
     }
+    for (name, schema) in &mut schemas {
+        apply_marks(name, schema);
+    }
     schemas
 }
 
@@ -121,7 +125,8 @@ fn clean_object(map: &mut Map<String, Value>) {
             map.remove(keyword);
         }
     }
-    if map.remove("x-kubernetes-int-or-string") == Some(Value::Bool(true)) {
+    if map.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
+        map.remove("x-kubernetes-int-or-string");
         let quantity = map
             .get("description")
             .and_then(Value::as_str)
@@ -250,7 +255,8 @@ fn mark(schemas: &mut Map<String, Value>, name: &str, [group, version, kind]: &[
     }
 }
 
-/// Says how the fields of a schema merge.
+/// Says how a strategic merge patch merges the fields of a schema, and an apply where no table of
+/// its own knows the type.
 fn merge_marks(schemas: &mut Map<String, Value>, name: &str, fields: &[MergeField]) {
     for field in fields {
         let property = schemas
@@ -269,12 +275,57 @@ fn merge_marks(schemas: &mut Map<String, Value>, name: &str, fields: &[MergeFiel
             Some(ListMerge::ByKey(key)) => {
                 property.insert("x-kubernetes-patch-merge-key".to_owned(), json!(key));
                 property.insert("x-kubernetes-list-type".to_owned(), json!("map"));
-                property.insert("x-kubernetes-list-map-keys".to_owned(), json!(field.map_keys));
+                property.insert("x-kubernetes-list-map-keys".to_owned(), json!([key]));
             }
             Some(ListMerge::Set) => {
                 property.insert("x-kubernetes-list-type".to_owned(), json!("set"));
             }
             Some(ListMerge::Whole) | None => {}
         }
+    }
+}
+
+/// Says how an apply merges a schema and its fields.
+fn apply_marks(name: &str, schema: &mut Value) {
+    let Some(map) = builtin_types::map_of_schema(name) else { return };
+    if let (MapGranularity::Atomic, Value::Object(schema)) = (map.granularity, &mut *schema) {
+        schema.insert("x-kubernetes-map-type".to_owned(), json!("atomic"));
+    }
+    for field in &map.fields {
+        let property = schema.pointer_mut(&format!("/properties/{}", field.name));
+        if let Some(Value::Object(property)) = property {
+            mark_field(property, field.field_type);
+        }
+    }
+}
+
+fn mark_field(property: &mut Map<String, Value>, id: TypeId) {
+    match builtin_types::merge_type(id) {
+        MergeType::List(list) => {
+            property.remove("x-kubernetes-list-map-keys");
+            let list_type = match &list.rule {
+                ListMergeRule::Atomic => "atomic",
+                ListMergeRule::Set => "set",
+                ListMergeRule::Map(keys) => {
+                    let keys = keys.iter().map(|key| json!(key.name)).collect();
+                    property.insert("x-kubernetes-list-map-keys".to_owned(), keys);
+                    "map"
+                }
+            };
+            property.insert("x-kubernetes-list-type".to_owned(), json!(list_type));
+        }
+        MergeType::Map(map) if !builtin_types::is_of_schema(id) => {
+            // a struct that merges otherwise here than elsewhere, or a map
+            let granularity = match (map.granularity, map.fields.is_empty()) {
+                (MapGranularity::Atomic, _) => "atomic",
+                (MapGranularity::Granular, false) => "granular",
+                (MapGranularity::Granular, true) => return,
+            };
+            if let Some(reference) = property.remove("$ref") {
+                property.insert("allOf".to_owned(), json!([{"$ref": reference}]));
+            }
+            property.insert("x-kubernetes-map-type".to_owned(), json!(granularity));
+        }
+        MergeType::Map(_) | MergeType::Scalar(_) | MergeType::Anything(_) => {}
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::document;
 use crate::registry::merge_keys::{ListMerge, SCHEMAS};
@@ -117,12 +117,10 @@ fn every_merge_key_is_a_field_of_the_schema_it_speaks_of() {
             if !field.child.is_empty() {
                 assert_eq!(target, Some(field.child), "{name}.{}", field.name);
             }
-            if let Some(ListMerge::ByKey(_)) = field.list {
+            if let Some(ListMerge::ByKey(key)) = field.list {
                 let entry = schema(target.expect(field.name)).expect(field.name);
-                for key in field.map_keys {
-                    assert!(entry["properties"][key].is_object(), "{name}.{} {key}", field.name);
-                }
-                assert_eq!(property["x-kubernetes-patch-merge-key"], field.map_keys[0]);
+                assert!(entry["properties"][key].is_object(), "{name}.{} {key}", field.name);
+                assert_eq!(property["x-kubernetes-patch-merge-key"], key);
             }
         }
     }
@@ -155,6 +153,45 @@ fn a_ladders_schema_reads_well() {
     // kubectl explain finds the values of an enum where the field is, and nowhere else
     let schemas = document["components"]["schemas"].as_object().unwrap();
     assert!(!schemas.contains_key("dev.rekindle.v1alpha1.Rung"));
+}
+
+/// As the schemas of a kube-apiserver say.
+#[test]
+fn marks_say_how_apply_merges() {
+    let documents = all_documents();
+    let schema = |name: &str| {
+        let mut schemas = documents.iter().map(|document| &document["components"]["schemas"]);
+        schemas.find_map(|schemas| schemas.get(format!("io.k8s.api.{name}"))).expect(name)
+    };
+    for (name, field, mark, value) in [
+        ("core.v1.PodSpec", "nodeSelector", "map-type", json!("atomic")),
+        ("core.v1.PodSpec", "containers", "list-map-keys", json!(["name"])),
+        ("core.v1.PodSpec", "tolerations", "list-type", json!("atomic")),
+        ("core.v1.PodStatus", "hostIPs", "list-type", json!("atomic")),
+        ("core.v1.PodStatus", "hostIPs", "patch-merge-key", json!("ip")),
+        ("core.v1.PersistentVolumeSpec", "claimRef", "map-type", json!("granular")),
+        ("core.v1.Container", "ports", "list-map-keys", json!(["containerPort", "protocol"])),
+        ("core.v1.ServiceSpec", "ports", "list-map-keys", json!(["port", "protocol"])),
+        ("batch.v1.UncountedTerminatedPods", "failed", "list-type", json!("set")),
+        ("batch.v1.UncountedTerminatedPods", "failed", "patch-strategy", json!(null)),
+        ("batch.v1.JobStatus", "conditions", "list-type", json!("atomic")),
+        ("batch.v1.JobStatus", "conditions", "list-map-keys", json!(null)),
+    ] {
+        let property = &schema(name)["properties"][field];
+        assert_eq!(property[format!("x-kubernetes-{mark}")], value, "{mark} of {name}.{field}");
+    }
+    assert_eq!(schema("core.v1.NodeSelector")["x-kubernetes-map-type"], "atomic");
+    assert_eq!(schema("core.v1.PodSpec")["x-kubernetes-map-type"], json!(null));
+}
+
+#[test]
+fn a_field_with_the_name_of_a_keyword_stays() {
+    let document = document(&crate::all(), "apiextensions.k8s.io", "v1");
+    let name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+    let fields = &document["components"]["schemas"][name]["properties"];
+    for field in ["nullable", "title", "x-kubernetes-int-or-string"] {
+        assert!(fields[field]["type"].is_string(), "{field}");
+    }
 }
 
 #[test]

@@ -23,6 +23,25 @@ pub fn of_schema(name: &str) -> TypedSchema<'static> {
     BUILTIN.get(name.strip_prefix("io.k8s.").unwrap_or(name))
 }
 
+/// How objects of the schema with this name merge, if the table has it.
+pub(crate) fn map_of_schema(name: &str) -> Option<&'static MapType> {
+    let id = BUILTIN.by_name.get(name.strip_prefix("io.k8s.").unwrap_or(name))?;
+    match BUILTIN.schema.get(*id) {
+        MergeType::Map(map) => Some(map),
+        MergeType::Scalar(_) | MergeType::List(_) | MergeType::Anything(_) => None,
+    }
+}
+
+/// How a field of one of them merges.
+pub(crate) fn merge_type(id: TypeId) -> &'static MergeType {
+    BUILTIN.schema.get(id)
+}
+
+/// Whether a type is that of a schema: so it merges as it does everywhere.
+pub(crate) fn is_of_schema(id: TypeId) -> bool {
+    BUILTIN.by_name.values().any(|named| *named == id)
+}
+
 /// How an autoscaling/v1 Scale merges.
 pub fn of_scale() -> TypedSchema<'static> {
     BUILTIN.get("api.autoscaling.v1.Scale")

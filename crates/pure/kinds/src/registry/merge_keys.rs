@@ -1,9 +1,9 @@
-//! How strategic merge patch and apply merge each list: by which key, as a set, or not at all.
+//! How a strategic merge patch merges each list: by which key, as a set, or not at all.
 //!
-//! Source: the `patchStrategy`, `patchMergeKey`, `listType` and `listMapKey` marks of the
-//! Kubernetes API reference 1.37. k8s-openapi's schemas carry none of them, so they stand here, by
-//! the schema's name and the field. A list that is not here is replaced as a whole. Tests compare
-//! every line with the schemas.
+//! Source: the `patchStrategy` and `patchMergeKey` marks of the Kubernetes API reference 1.37.
+//! k8s-openapi's schemas carry none of them, so they stand here, by the schema's name and the
+//! field. A list that is not here is replaced as a whole. Tests compare every line with the
+//! schemas. How an apply merges is in `builtin_types`.
 
 /// How a list field merges, or an object that does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +27,6 @@ pub struct MergeField {
     pub child: &'static str,
     /// How its list merges; absent for an object that merges as objects do.
     pub list: Option<ListMerge>,
-    /// The keys of `x-kubernetes-list-map-keys`: more than the merge key where that alone is not
-    /// unique.
-    pub map_keys: &'static [&'static str],
     /// Whether a client's patch drops the keys of the old object that it does not name
     /// (`retainKeys`): the fields of a union.
     pub has_retain_keys: bool,
@@ -61,41 +58,37 @@ const EPHEMERAL_CONTAINER: &str = "io.k8s.api.core.v1.EphemeralContainer";
 const CONTAINER_STATUS: &str = "io.k8s.api.core.v1.ContainerStatus";
 
 const fn object(name: &'static str, child: &'static str) -> MergeField {
-    MergeField { name, child, list: None, map_keys: &[], has_retain_keys: false }
+    MergeField { name, child, list: None, has_retain_keys: false }
 }
 
-const fn keyed(name: &'static str, keys: &'static [&'static str]) -> MergeField {
-    keyed_objects(name, keys, "")
+const fn keyed(name: &'static str, key: &'static str) -> MergeField {
+    keyed_objects(name, key, "")
 }
 
-const fn keyed_objects(
-    name: &'static str,
-    keys: &'static [&'static str],
-    child: &'static str,
-) -> MergeField {
-    let list = Some(ListMerge::ByKey(keys[0]));
-    MergeField { name, child, list, map_keys: keys, has_retain_keys: false }
+const fn keyed_objects(name: &'static str, key: &'static str, child: &'static str) -> MergeField {
+    let list = Some(ListMerge::ByKey(key));
+    MergeField { name, child, list, has_retain_keys: false }
 }
 
-const fn keyed_unions(name: &'static str, keys: &'static [&'static str]) -> MergeField {
-    let list = Some(ListMerge::ByKey(keys[0]));
-    MergeField { name, child: "", list, map_keys: keys, has_retain_keys: true }
+const fn keyed_unions(name: &'static str, key: &'static str) -> MergeField {
+    let list = Some(ListMerge::ByKey(key));
+    MergeField { name, child: "", list, has_retain_keys: true }
 }
 
 const fn set(name: &'static str) -> MergeField {
     let list = Some(ListMerge::Set);
-    MergeField { name, child: "", list, map_keys: &[], has_retain_keys: false }
+    MergeField { name, child: "", list, has_retain_keys: false }
 }
 
 /// An object that is replaced as a whole.
 const fn replaced(name: &'static str) -> MergeField {
     let list = Some(ListMerge::Whole);
-    MergeField { name, child: "", list, map_keys: &[], has_retain_keys: false }
+    MergeField { name, child: "", list, has_retain_keys: false }
 }
 
 /// A list that is replaced as a whole while its entries' own schema is known.
 const fn atomic_objects(name: &'static str, child: &'static str) -> MergeField {
-    MergeField { name, child, list: None, map_keys: &[], has_retain_keys: false }
+    MergeField { name, child, list: None, has_retain_keys: false }
 }
 
 /// Every schema in which something merges in a way of its own, by name.
@@ -104,7 +97,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         "dev.rekindle.v1alpha1.PodRestart",
         &[object("metadata", META), object("status", "dev.rekindle.v1alpha1.PodRestartStatus")],
     ),
-    ("dev.rekindle.v1alpha1.PodRestartStatus", &[keyed("conditions", &["type"])]),
+    ("dev.rekindle.v1alpha1.PodRestartStatus", &[keyed("conditions", "type")]),
     (
         "dev.rekindle.v1alpha1.RestartLadder",
         &[
@@ -115,13 +108,13 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ),
     // A rung stands once and validation keeps the order, so that it is its own key; then defaults
     // inside a rung do not look like a change to `kubectl apply`.
-    ("dev.rekindle.v1alpha1.RestartLadderSpec", &[keyed("rungs", &["rung"])]),
-    ("dev.rekindle.v1alpha1.RestartLadderStatus", &[keyed("conditions", &["type"])]),
+    ("dev.rekindle.v1alpha1.RestartLadderSpec", &[keyed("rungs", "rung")]),
+    ("dev.rekindle.v1alpha1.RestartLadderStatus", &[keyed("conditions", "type")]),
     (
         "dev.rekindle.v1alpha1.RestartLedger",
         &[object("metadata", META), object("status", "dev.rekindle.v1alpha1.RestartLedgerStatus")],
     ),
-    ("dev.rekindle.v1alpha1.RestartLedgerStatus", &[keyed("conditions", &["type"])]),
+    ("dev.rekindle.v1alpha1.RestartLedgerStatus", &[keyed("conditions", "type")]),
     ("io.k8s.api.apps.v1.ControllerRevision", &[object("metadata", META)]),
     (
         "io.k8s.api.apps.v1.DaemonSet",
@@ -132,7 +125,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         ],
     ),
     ("io.k8s.api.apps.v1.DaemonSetSpec", &[object("template", POD_TEMPLATE_SPEC)]),
-    ("io.k8s.api.apps.v1.DaemonSetStatus", &[keyed("conditions", &["type"])]),
+    ("io.k8s.api.apps.v1.DaemonSetStatus", &[keyed("conditions", "type")]),
     (
         "io.k8s.api.apps.v1.Deployment",
         &[
@@ -144,17 +137,11 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     (
         "io.k8s.api.apps.v1.DeploymentSpec",
         &[
-            MergeField {
-                name: "strategy",
-                child: "",
-                list: None,
-                map_keys: &[],
-                has_retain_keys: true,
-            },
+            MergeField { name: "strategy", child: "", list: None, has_retain_keys: true },
             object("template", POD_TEMPLATE_SPEC),
         ],
     ),
-    ("io.k8s.api.apps.v1.DeploymentStatus", &[keyed("conditions", &["type"])]),
+    ("io.k8s.api.apps.v1.DeploymentStatus", &[keyed("conditions", "type")]),
     (
         "io.k8s.api.apps.v1.ReplicaSet",
         &[
@@ -164,7 +151,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         ],
     ),
     ("io.k8s.api.apps.v1.ReplicaSetSpec", &[object("template", POD_TEMPLATE_SPEC)]),
-    ("io.k8s.api.apps.v1.ReplicaSetStatus", &[keyed("conditions", &["type"])]),
+    ("io.k8s.api.apps.v1.ReplicaSetStatus", &[keyed("conditions", "type")]),
     (
         "io.k8s.api.apps.v1.StatefulSet",
         &[
@@ -174,7 +161,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         ],
     ),
     ("io.k8s.api.apps.v1.StatefulSetSpec", &[object("template", POD_TEMPLATE_SPEC)]),
-    ("io.k8s.api.apps.v1.StatefulSetStatus", &[keyed("conditions", &["type"])]),
+    ("io.k8s.api.apps.v1.StatefulSetStatus", &[keyed("conditions", "type")]),
     (
         "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler",
         &[
@@ -182,7 +169,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
             object("status", "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus"),
         ],
     ),
-    ("io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus", &[keyed("conditions", &["type"])]),
+    ("io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus", &[keyed("conditions", "type")]),
     (
         "io.k8s.api.batch.v1.CronJob",
         &[object("metadata", META), object("spec", "io.k8s.api.batch.v1.CronJobSpec")],
@@ -200,24 +187,17 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         ],
     ),
     ("io.k8s.api.batch.v1.JobSpec", &[object("template", POD_TEMPLATE_SPEC)]),
-    (
-        "io.k8s.api.batch.v1.JobStatus",
-        &[
-            keyed("conditions", &["type"]),
-            object("uncountedTerminatedPods", "io.k8s.api.batch.v1.UncountedTerminatedPods"),
-        ],
-    ),
+    ("io.k8s.api.batch.v1.JobStatus", &[keyed("conditions", "type")]),
     (
         "io.k8s.api.batch.v1.JobTemplateSpec",
         &[object("metadata", META), object("spec", "io.k8s.api.batch.v1.JobSpec")],
     ),
-    ("io.k8s.api.batch.v1.UncountedTerminatedPods", &[set("failed"), set("succeeded")]),
     ("io.k8s.api.coordination.v1.Lease", &[object("metadata", META)]),
     ("io.k8s.api.core.v1.ConfigMap", &[object("metadata", META)]),
     (CONTAINER, CONTAINER_FIELDS),
     (
         CONTAINER_STATUS,
-        &[keyed("allocatedResourcesStatus", &["name"]), keyed("volumeMounts", &["mountPath"])],
+        &[keyed("allocatedResourcesStatus", "name"), keyed("volumeMounts", "mountPath")],
     ),
     (EPHEMERAL_CONTAINER, CONTAINER_FIELDS),
     ("io.k8s.api.core.v1.Endpoints", &[object("metadata", META)]),
@@ -226,7 +206,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         "io.k8s.api.core.v1.Namespace",
         &[object("metadata", META), object("status", "io.k8s.api.core.v1.NamespaceStatus")],
     ),
-    ("io.k8s.api.core.v1.NamespaceStatus", &[keyed("conditions", &["type"])]),
+    ("io.k8s.api.core.v1.NamespaceStatus", &[keyed("conditions", "type")]),
     (
         "io.k8s.api.core.v1.Node",
         &[
@@ -236,10 +216,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         ],
     ),
     ("io.k8s.api.core.v1.NodeSpec", &[set("podCIDRs")]),
-    (
-        "io.k8s.api.core.v1.NodeStatus",
-        &[keyed("addresses", &["type"]), keyed("conditions", &["type"])],
-    ),
+    ("io.k8s.api.core.v1.NodeStatus", &[keyed("addresses", "type"), keyed("conditions", "type")]),
     (
         "io.k8s.api.core.v1.Pod",
         &[
@@ -251,28 +228,28 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     (
         POD_SPEC,
         &[
-            keyed_objects("containers", &["name"], CONTAINER),
-            keyed_objects("ephemeralContainers", &["name"], EPHEMERAL_CONTAINER),
-            keyed("evictionResponders", &["name"]),
-            keyed("hostAliases", &["ip"]),
-            keyed("imagePullSecrets", &["name"]),
-            keyed_objects("initContainers", &["name"], CONTAINER),
-            keyed_unions("resourceClaims", &["name"]),
-            keyed("schedulingGates", &["name"]),
-            keyed("topologySpreadConstraints", &["topologyKey", "whenUnsatisfiable"]),
-            keyed_unions("volumes", &["name"]),
+            keyed_objects("containers", "name", CONTAINER),
+            keyed_objects("ephemeralContainers", "name", EPHEMERAL_CONTAINER),
+            keyed("evictionResponders", "name"),
+            keyed("hostAliases", "ip"),
+            keyed("imagePullSecrets", "name"),
+            keyed_objects("initContainers", "name", CONTAINER),
+            keyed_unions("resourceClaims", "name"),
+            keyed("schedulingGates", "name"),
+            keyed("topologySpreadConstraints", "topologyKey"),
+            keyed_unions("volumes", "name"),
         ],
     ),
     (
         "io.k8s.api.core.v1.PodStatus",
         &[
-            keyed("conditions", &["type"]),
+            keyed("conditions", "type"),
             atomic_objects("containerStatuses", CONTAINER_STATUS),
             atomic_objects("ephemeralContainerStatuses", CONTAINER_STATUS),
-            keyed("hostIPs", &["ip"]),
+            keyed("hostIPs", "ip"),
             atomic_objects("initContainerStatuses", CONTAINER_STATUS),
-            keyed("podIPs", &["ip"]),
-            keyed_unions("resourceClaimStatuses", &["name"]),
+            keyed("podIPs", "ip"),
+            keyed_unions("resourceClaimStatuses", "name"),
         ],
     ),
     (POD_TEMPLATE_SPEC, &[object("metadata", META), object("spec", POD_SPEC)]),
@@ -285,7 +262,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         ],
     ),
     ("io.k8s.api.core.v1.ReplicationControllerSpec", &[object("template", POD_TEMPLATE_SPEC)]),
-    ("io.k8s.api.core.v1.ReplicationControllerStatus", &[keyed("conditions", &["type"])]),
+    ("io.k8s.api.core.v1.ReplicationControllerStatus", &[keyed("conditions", "type")]),
     ("io.k8s.api.core.v1.ResourceQuota", &[object("metadata", META)]),
     ("io.k8s.api.core.v1.Secret", &[object("metadata", META)]),
     (
@@ -296,9 +273,9 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
             object("status", "io.k8s.api.core.v1.ServiceStatus"),
         ],
     ),
-    ("io.k8s.api.core.v1.ServiceAccount", &[object("metadata", META), keyed("secrets", &["name"])]),
-    ("io.k8s.api.core.v1.ServiceSpec", &[keyed("ports", &["port", "protocol"])]),
-    ("io.k8s.api.core.v1.ServiceStatus", &[keyed("conditions", &["type"])]),
+    ("io.k8s.api.core.v1.ServiceAccount", &[object("metadata", META), keyed("secrets", "name")]),
+    ("io.k8s.api.core.v1.ServiceSpec", &[keyed("ports", "port")]),
+    ("io.k8s.api.core.v1.ServiceStatus", &[keyed("conditions", "type")]),
     ("io.k8s.api.discovery.v1.EndpointSlice", &[object("metadata", META)]),
     (
         "io.k8s.api.policy.v1.PodDisruptionBudget",
@@ -309,7 +286,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         ],
     ),
     ("io.k8s.api.policy.v1.PodDisruptionBudgetSpec", &[replaced("selector")]),
-    ("io.k8s.api.policy.v1.PodDisruptionBudgetStatus", &[keyed("conditions", &["type"])]),
+    ("io.k8s.api.policy.v1.PodDisruptionBudgetStatus", &[keyed("conditions", "type")]),
     ("io.k8s.api.rbac.v1.ClusterRole", &[object("metadata", META)]),
     ("io.k8s.api.rbac.v1.ClusterRoleBinding", &[object("metadata", META)]),
     ("io.k8s.api.rbac.v1.Role", &[object("metadata", META)]),
@@ -324,7 +301,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         "io.k8s.api.flowcontrol.v1.FlowSchema",
         &[object("metadata", META), object("status", "io.k8s.api.flowcontrol.v1.FlowSchemaStatus")],
     ),
-    ("io.k8s.api.flowcontrol.v1.FlowSchemaStatus", &[keyed("conditions", &["type"])]),
+    ("io.k8s.api.flowcontrol.v1.FlowSchemaStatus", &[keyed("conditions", "type")]),
     (
         "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration",
         &[
@@ -332,10 +309,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
             object("status", "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationStatus"),
         ],
     ),
-    (
-        "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationStatus",
-        &[keyed("conditions", &["type"])],
-    ),
+    ("io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationStatus", &[keyed("conditions", "type")]),
     (
         "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicy",
         &[
@@ -345,7 +319,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ),
     (
         "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicySpec",
-        &[keyed("matchConditions", &["name"])],
+        &[keyed("matchConditions", "name")],
     ),
     (
         "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBinding",
@@ -356,16 +330,11 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         &[
             object("metadata", META),
             object("spec", "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicySpec"),
-            object("status", "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyStatus"),
         ],
     ),
     (
         "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicySpec",
-        &[keyed("matchConditions", &["name"]), keyed("variables", &["name"])],
-    ),
-    (
-        "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyStatus",
-        &[keyed("conditions", &["type"])],
+        &[keyed("matchConditions", "name"), keyed("variables", "name")],
     ),
     (
         "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding",
@@ -379,7 +348,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         "io.k8s.api.resource.v1.ResourceClaim",
         &[object("metadata", META), object("status", "io.k8s.api.resource.v1.ResourceClaimStatus")],
     ),
-    ("io.k8s.api.resource.v1.ResourceClaimStatus", &[keyed("reservedFor", &["uid"])]),
+    ("io.k8s.api.resource.v1.ResourceClaimStatus", &[keyed("reservedFor", "uid")]),
     (
         "io.k8s.api.resource.v1.ResourceClaimTemplate",
         &[
@@ -394,7 +363,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         "io.k8s.api.storage.v1.CSINode",
         &[object("metadata", META), object("spec", "io.k8s.api.storage.v1.CSINodeSpec")],
     ),
-    ("io.k8s.api.storage.v1.CSINodeSpec", &[keyed("drivers", &["name"])]),
+    ("io.k8s.api.storage.v1.CSINodeSpec", &[keyed("drivers", "name")]),
     ("io.k8s.api.storage.v1.CSIStorageCapacity", &[object("metadata", META)]),
     ("io.k8s.api.storage.v1.VolumeAttachment", &[object("metadata", META)]),
     ("io.k8s.api.storage.v1.VolumeAttributesClass", &[object("metadata", META)]),
@@ -407,7 +376,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ),
     (
         "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus",
-        &[keyed("conditions", &["type"])],
+        &[keyed("conditions", "type")],
     ),
     (
         "io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration",
@@ -415,7 +384,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
             object("metadata", META),
             keyed_objects(
                 "webhooks",
-                &["name"],
+                "name",
                 "io.k8s.api.admissionregistration.v1.MutatingWebhook",
             ),
         ],
@@ -426,7 +395,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
             object("metadata", META),
             keyed_objects(
                 "webhooks",
-                &["name"],
+                "name",
                 "io.k8s.api.admissionregistration.v1.ValidatingWebhook",
             ),
         ],
@@ -449,21 +418,18 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
         &[object("metadata", META), object("status", "io.k8s.api.networking.v1.ServiceCIDRStatus")],
     ),
     ("io.k8s.api.storage.v1.StorageClass", &[object("metadata", META)]),
-    ("io.k8s.api.admissionregistration.v1.MutatingWebhook", &[keyed("matchConditions", &["name"])]),
-    (
-        "io.k8s.api.admissionregistration.v1.ValidatingWebhook",
-        &[keyed("matchConditions", &["name"])],
-    ),
-    ("io.k8s.api.core.v1.PersistentVolumeClaimStatus", &[keyed("conditions", &["type"])]),
-    ("io.k8s.api.networking.v1.ServiceCIDRStatus", &[keyed("conditions", &["type"])]),
-    (META, &[set("finalizers"), keyed("ownerReferences", &["uid"])]),
+    ("io.k8s.api.admissionregistration.v1.MutatingWebhook", &[keyed("matchConditions", "name")]),
+    ("io.k8s.api.admissionregistration.v1.ValidatingWebhook", &[keyed("matchConditions", "name")]),
+    ("io.k8s.api.core.v1.PersistentVolumeClaimStatus", &[keyed("conditions", "type")]),
+    ("io.k8s.api.networking.v1.ServiceCIDRStatus", &[keyed("conditions", "type")]),
+    (META, &[set("finalizers"), keyed("ownerReferences", "uid")]),
 ];
 
 const CONTAINER_FIELDS: &[MergeField] = &[
-    keyed("env", &["name"]),
-    keyed("ports", &["containerPort", "protocol"]),
-    keyed("volumeDevices", &["devicePath"]),
-    keyed("volumeMounts", &["mountPath"]),
+    keyed("env", "name"),
+    keyed("ports", "containerPort"),
+    keyed("volumeDevices", "devicePath"),
+    keyed("volumeMounts", "mountPath"),
 ];
 
 #[cfg(test)]
