@@ -46,8 +46,9 @@ fn bad_manifests_are_refused_as_on_kubernetes() {
             "spec.window: Invalid value: \"soon\"",
         ),
         (
+            // kubectl checks a list itself, by the definitions of OpenAPI v2
             "{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c, image: x, colour: red}]}}]}",
-            "strict decoding error: unknown field \"spec.containers[0].colour\"",
+            "unknown field \"colour\" in io.k8s.api.core.v1.Container",
         ),
         (
             "{apiVersion: rekindle.dev/v9, kind: RestartLadder, metadata: {name: a}}",
