@@ -177,7 +177,7 @@ fn times_have_the_precision_of_their_type() {
 }
 
 #[test]
-fn a_volume_of_any_source_is_read_and_written() {
+fn a_volume_of_a_csi_driver_is_read_and_written() {
     let volume = json!({
         "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "a"},
         "spec": {

@@ -15,6 +15,9 @@ use super::{LIST_META, PATCH, list_schema, reference};
 use crate::registry::merge_keys::{ListMerge, MergeField, SCHEMAS};
 use crate::registry::{KindEntry, Subresource, builtin_types};
 
+/// Any value, as a default or an example: an object, says its Rust type, but a text is one as well.
+const ANY_VALUE: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON";
+
 /// What the names of our own schemas begin with.
 const OURS: &str = "dev.rekindle.";
 
@@ -51,6 +54,9 @@ pub(super) fn schemas_for(kinds: &[&KindEntry]) -> Map<String, Value> {
         }
     }
     inline_enums(&mut schemas);
+    if let Some(Value::Object(any)) = schemas.get_mut(ANY_VALUE) {
+        any.remove("type");
+    }
     for entry in kinds {
         let name = entry.codec.schema_name();
         if let Some(published) = entry.codec.published_schema() {

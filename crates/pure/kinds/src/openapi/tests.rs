@@ -119,7 +119,11 @@ fn every_merge_key_is_a_field_of_the_schema_it_speaks_of() {
             }
             if let Some(ListMerge::ByKey(key)) = field.list {
                 let entry = schema(target.expect(field.name)).expect(field.name);
-                assert!(entry["properties"][key].is_object(), "{name}.{} {key}", field.name);
+                let of_apply = property["x-kubernetes-list-map-keys"].as_array();
+                let of_apply = of_apply.into_iter().flatten().filter_map(Value::as_str);
+                for key in of_apply.chain([key]) {
+                    assert!(entry["properties"][key].is_object(), "{name}.{} {key}", field.name);
+                }
                 assert_eq!(property["x-kubernetes-patch-merge-key"], key);
             }
         }
@@ -182,6 +186,13 @@ fn marks_say_how_apply_merges() {
     }
     assert_eq!(schema("core.v1.NodeSelector")["x-kubernetes-map-type"], "atomic");
     assert_eq!(schema("core.v1.PodSpec")["x-kubernetes-map-type"], json!(null));
+}
+
+#[test]
+fn a_default_in_a_schema_may_be_of_any_type() {
+    let document = document(&crate::all(), "apiextensions.k8s.io", "v1");
+    let name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON";
+    assert!(document["components"]["schemas"][name]["type"].is_null());
 }
 
 #[test]
