@@ -20,8 +20,8 @@ struct Message {
 
 /// How a value is written.
 enum Form {
+    /// A text, or several.
     Text,
-    Texts,
     Flag,
     Integer,
     Double,
@@ -44,7 +44,7 @@ enum Form {
 
 use Form::{
     Any, Anys, Around, Double, Flag, Integer, Object, Parameters, Properties, Responses,
-    SchemaOrFlag, Text, Texts, Types,
+    SchemaOrFlag, Text, Types,
 };
 
 static INFO: Message =
@@ -70,7 +70,7 @@ static SCHEMA: Message = Message {
         ("uniqueItems", 16, Flag),
         ("maxProperties", 17, Integer),
         ("minProperties", 18, Integer),
-        ("required", 19, Texts),
+        ("required", 19, Text),
         ("enum", 20, Anys),
         ("additionalProperties", 21, SchemaOrFlag),
         ("type", 22, Types),
@@ -101,11 +101,11 @@ static PATH_ITEM: Message = Message {
 
 static OPERATION: Message = Message {
     fields: &[
-        ("tags", 1, Texts),
+        ("tags", 1, Text),
         ("description", 3, Text),
         ("operationId", 5, Text),
-        ("produces", 6, Texts),
-        ("consumes", 7, Texts),
+        ("produces", 6, Text),
+        ("consumes", 7, Text),
         ("parameters", 8, Parameters),
         ("responses", 9, Responses),
     ],
@@ -214,7 +214,7 @@ fn write_field(number: u64, form: &Form, value: &Value, writer: &mut WireWriter)
         }
     };
     match form {
-        Text | Texts => texts(number, value, writer),
+        Text => texts(number, value, writer),
         Types => within(number, writer, |inner| texts(1, value, inner)),
         Flag => writer.varint(number, value.as_bool().unwrap_or_default().into()),
         Integer => writer.varint(number, value.as_u64().unwrap_or_default()),

@@ -261,8 +261,7 @@ fn mark(schemas: &mut Map<String, Value>, name: &str, [group, version, kind]: &[
     }
 }
 
-/// Says how a strategic merge patch merges the fields of a schema, and an apply where no table of
-/// its own knows the type.
+/// Says how a strategic merge patch merges the fields of a schema.
 fn merge_marks(schemas: &mut Map<String, Value>, name: &str, fields: &[MergeField]) {
     for field in fields {
         let property = schemas
@@ -277,16 +276,8 @@ fn merge_marks(schemas: &mut Map<String, Value>, name: &str, fields: &[MergeFiel
             (None, false) => continue,
         };
         property.insert("x-kubernetes-patch-strategy".to_owned(), json!(strategy));
-        match field.list {
-            Some(ListMerge::ByKey(key)) => {
-                property.insert("x-kubernetes-patch-merge-key".to_owned(), json!(key));
-                property.insert("x-kubernetes-list-type".to_owned(), json!("map"));
-                property.insert("x-kubernetes-list-map-keys".to_owned(), json!([key]));
-            }
-            Some(ListMerge::Set) => {
-                property.insert("x-kubernetes-list-type".to_owned(), json!("set"));
-            }
-            Some(ListMerge::Whole) | None => {}
+        if let Some(ListMerge::ByKey(key)) = field.list {
+            property.insert("x-kubernetes-patch-merge-key".to_owned(), json!(key));
         }
     }
 }
