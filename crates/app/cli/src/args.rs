@@ -7,6 +7,7 @@ mod backup;
 mod controllers_role;
 mod encryption;
 mod exhausted_webhook;
+mod keys;
 mod ladder;
 mod leader_election;
 mod nodes;
@@ -26,6 +27,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use controllers_role::ControllersRole;
 pub use encryption::EncryptionArgs;
 pub use exhausted_webhook::{EXHAUSTED_WEBHOOK, ExhaustedWebhook};
+pub use keys::{
+    KubeconfigCommand, KubeconfigCreate, KubeconfigRevoke, TokenKeyCommand, TokenKeyRetire,
+    TokenKeyRotate,
+};
 pub use ladder::LadderArgs;
 pub use leader_election::LeaderElection;
 pub use nodes::NodesWanted;
@@ -81,6 +86,12 @@ pub enum Command {
     Backup(BackupArgs),
     /// Make the store of a data directory from a backup; its engine must not run
     Restore(RestoreArgs),
+    /// Give users certificates of an engine, and take them back
+    #[command(subcommand)]
+    Kubeconfig(KubeconfigCommand),
+    /// Change the key that signs the tokens of service accounts
+    #[command(subcommand)]
+    TokenKey(TokenKeyCommand),
     /// Look after the store of an engine
     #[command(subcommand)]
     Store(StoreCommand),

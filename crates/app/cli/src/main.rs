@@ -56,6 +56,8 @@ fn main() -> ExitCode {
         Command::Node(command) => commands::node::run(&command),
         Command::Backup(backup) => commands::backup::run(&backup),
         Command::Restore(restore) => commands::restore::run(&restore),
+        Command::Kubeconfig(command) => commands::kubeconfig::run(&command),
+        Command::TokenKey(command) => commands::token_key::run(&command),
         Command::Store(StoreCommand::Check(check)) => commands::store_check::run(&check),
         Command::Controllers(controllers) => commands::controllers::run(&controllers),
         Command::Operator(operator) => commands::operator::run(&operator),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rekindle_api::auth::AuthorizationMode;
 use rekindle_api::{Api, ApiParts};
-use rekindle_api_server::pki::{CertificateAuthority, Kubeconfig};
+use rekindle_api_server::pki::{ADMIN, CertificateAuthority, Kubeconfig};
 use rekindle_api_server::{
     ApiServer, Front, FrontParts, NoLogs, OsEntropy, ServerLimits, SystemClock, TlsListener,
 };
@@ -22,7 +22,7 @@ fn main() -> Result<(), Failure> {
     let kubeconfig = PathBuf::from(args.next().ok_or("usage: serve <kubeconfig> [port]")?);
     let port: u16 = args.next().map_or(Ok(0), |port| port.parse())?;
     let clock = SystemClock::start();
-    let pki = CertificateAuthority::ephemeral(clock.now())?;
+    let pki = Arc::new(CertificateAuthority::ephemeral(clock.now())?);
     let (store, committer) = Store::open(MemoryDisk::default(), StoreLimits::default())?;
     std::thread::spawn(move || committer.run());
     let api = Api::new(ApiParts {
@@ -36,16 +36,18 @@ fn main() -> Result<(), Failure> {
         pending.wait()?;
     }
     let front = Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) });
-    let tls = TlsListener::new(&pki, &[])?;
+    let tls = TlsListener::new(Arc::clone(&pki), &[], clock.shared())?;
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
-        let admin = pki.admin()?;
+        let admin = pki.admin(clock.now())?;
         let server = format!("https://{}", listener.local_addr()?);
         let config = Kubeconfig {
             server: &server,
             ca_pem: pki.ca_pem(),
-            certificate_pem: &admin.certificate_pem,
-            key_pem: &admin.key_pem,
+            context: "rekindle",
+            namespace: None,
+            user: ADMIN,
+            certificate: &admin,
         };
         config.write(&kubeconfig)?;
         println!("{server}, kubeconfig {}", kubeconfig.display());

@@ -33,12 +33,13 @@ use super::backup::BACKUPS_MAX;
 use super::bad_tokens::BadTokens;
 use super::body::{FrontBody, FrontPhase, PhaseSender};
 use super::caller::RequestSource;
+use super::certificate_gate::CertificateGate;
 use super::clock::Clock;
 use super::flow_gate::{self, FlowGate};
 use super::logs::NodeLogs;
 use super::metrics::{FrontMetrics, RequestLabels};
 use super::nodes::{NoNodes, NodeQueries};
-use super::pki::{IssuedCertificate, PkiError};
+use super::pki::{CertificateAuthority, PkiError, RevokedCertificates};
 use super::pod_dialer::{NoPods, PodDialer};
 use super::request_body::{self, BodyError};
 use super::response::{respond, respond_and_close, without_body};
@@ -75,6 +76,8 @@ pub struct Front {
     pub(super) metrics: Arc<FrontMetrics>,
     pub(super) figures: Vec<Arc<dyn MetricsSource>>,
     pub(super) phase: PhaseSender,
+    /// Which client certificates are let in.
+    pub(super) certificates: CertificateGate,
     /// One permit for each backup that may be read.
     pub(super) backups: Arc<Semaphore>,
     audit: Option<Arc<AuditLog>>,
@@ -101,6 +104,7 @@ impl Front {
             metrics: Arc::default(),
             figures: vec![Arc::new(flow_gate.clone())],
             phase: Arc::new(phase),
+            certificates: CertificateGate::default(),
             backups: Arc::new(Semaphore::new(BACKUPS_MAX)),
             audit: None,
             shares: UserShares::default(),
@@ -129,12 +133,12 @@ impl Front {
         self
     }
 
-    /// The same front that shows this certificate to other API servers.
+    /// The same front that shows certificates of this authority to other API servers.
     ///
     /// # Errors
-    /// When it cannot be read.
-    pub fn with_front_proxy(mut self, certificate: &IssuedCertificate) -> Result<Self, PkiError> {
-        self.api_servers = ServerDialer::new(certificate)?;
+    /// When none can be issued.
+    pub fn with_front_proxy(mut self, authority: CertificateAuthority) -> Result<Self, PkiError> {
+        self.api_servers = ServerDialer::new(authority, Arc::clone(&self.clock))?;
         Ok(self)
     }
 
@@ -172,6 +176,12 @@ impl Front {
     /// Lets FlowSchemas and levels act that have changed, on requests that wait already.
     pub(super) fn refresh_flow_control(&self) {
         self.flow_gate.refresh(&self.api);
+    }
+
+    /// From now on these client certificates are void, and no others. Answers how many open
+    /// connections end.
+    pub fn revoke_certificates(&self, revoked: RevokedCertificates) -> usize {
+        self.certificates.revoke(revoked)
     }
 
     /// Ends every watch, after what is there was sent.

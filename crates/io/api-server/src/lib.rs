@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!  bytes -> server, tls -> front -> rekindle_api::Api::handle -> answer -> bytes
-//!           connections    pki, shares, bad_tokens,              logs, streams,
-//!                          flow_gate, work_pool                  nodes, node_link
+//!           connections,   pki, shares, bad_tokens,              logs, streams,
+//!        certificate_gate  flow_gate, work_pool                  nodes, node_link
 //! ```
 #![forbid(unsafe_code)]
 #![allow(
@@ -20,6 +20,7 @@ mod backup;
 mod bad_tokens;
 mod body;
 mod caller;
+mod certificate_gate;
 mod certificates;
 mod clock;
 mod connections;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rekindle_api::auth::AuthorizationMode;
+use rekindle_api::auth::token::TokenKeys;
 use rekindle_api::{Api, ApiParts};
 use rekindle_store::memory::MemoryDisk;
 use rekindle_store::{Store, StoreLimits};
@@ -22,7 +23,8 @@ pub(crate) fn front_in_memory(clock: &SystemClock, authorizer: AuthorizationMode
         authorizer,
         ca_bundle: String::new(),
     };
-    let api =
-        Api::with_tokens(parts, TokenKey::ephemeral().expect("the system has random numbers"));
+    let api = Api::new(parts);
+    let key = TokenKey::ephemeral().expect("the system has random numbers");
+    api.set_token_keys(TokenKeys::new(key));
     Front::new(FrontParts { api, clock: clock.shared(), logs: Arc::new(NoLogs) })
 }

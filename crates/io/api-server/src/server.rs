@@ -19,10 +19,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::caller::{ConnectedClient, RequestSource};
+use super::certificate_gate::CertificateState;
 use super::connections::{ConnectionLimits, ConnectionSeat, ConnectionTable};
 use super::front::Front;
 use super::tls::TlsListener;
-use crate::pki::user_of_certificate;
+use crate::pki::ClientCertificate;
 
 /// What an HTTP/2 client may send before its request is read: the least that the protocol knows
 /// (RFC 9113, 6.9.2). A client that shows a certificate is trusted with more.
@@ -157,7 +158,17 @@ impl ApiServer {
             Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake"),
             Err(_) => return tracing::debug!("the TLS handshake took too long"),
         };
-        let identity = identity(stream.get_ref().1);
+        let certificate = certificate(stream.get_ref().1);
+        let (stream, state) = self.front.certificates.enter(stream, certificate.as_ref());
+        let identity = match (certificate, state) {
+            (Some(certificate), CertificateState::Good) => ClientIdentity::User(certificate.user),
+            (Some(certificate), CertificateState::Revoked) => {
+                let user = certificate.user.name;
+                tracing::info!(user, "a client showed a revoked certificate");
+                ClientIdentity::Anonymous
+            }
+            (None, _) => ClientIdentity::Anonymous,
+        };
         if let ClientIdentity::User(user) = &identity
             && let Err(error) = seat.identify(user)
         {
@@ -227,12 +238,9 @@ fn is_passing(error: &io::Error) -> bool {
     ) || matches!(error.raw_os_error(), Some(ENFILE | EMFILE | ENOBUFS | ENOMEM))
 }
 
-/// Who a connection belongs to: the user that its certificate names, if any.
-fn identity(connection: &rustls::ServerConnection) -> ClientIdentity {
-    connection
-        .peer_certificates()
-        .and_then(|chain| user_of_certificate(chain.first()?))
-        .map_or(ClientIdentity::Anonymous, ClientIdentity::User)
+/// The certificate of the client, if it has shown one that names a user.
+fn certificate(connection: &rustls::ServerConnection) -> Option<ClientCertificate> {
+    ClientCertificate::from_der(connection.peer_certificates()?.first()?)
 }
 
 #[cfg(test)]

@@ -8,11 +8,13 @@ use rekindle_api::entropy::Entropy;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
-use crate::pki::{CertificateAuthority, PkiError};
+use crate::clock::Clock;
+use crate::pki::{CertificateAuthority, IssuedCertificate, PkiError, RenewedCertificate};
 
 /// What the server shows and demands.
 #[derive(Clone)]
@@ -22,35 +24,33 @@ pub struct TlsListener {
 
 impl TlsListener {
     /// TLS for a server that listens on these addresses: HTTP/2 and HTTP/1.1; clients may show
-    /// certificates of the same CA.
+    /// certificates of the same CA. The server's own is renewed while it runs.
     ///
     /// # Errors
     /// When a certificate cannot be issued.
-    pub fn new(pki: &CertificateAuthority, listen: &[IpAddr]) -> Result<Self, PkiError> {
-        let issued = pki.server(listen)?;
+    pub fn new(
+        pki: Arc<CertificateAuthority>,
+        listen: &[IpAddr],
+        clock: Clock,
+    ) -> Result<Self, PkiError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let failed = |source: Box<dyn std::error::Error + Send + Sync>| PkiError::Tls { source };
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pki.ca_pem().as_bytes()) {
-            let certificate = certificate.map_err(|error| failed(Box::new(error)))?;
-            roots.add(certificate).map_err(|error| failed(Box::new(error)))?;
+            roots.add(certificate.map_err(failed)?).map_err(failed)?;
         }
         let verifier =
             WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
                 .allow_unauthenticated()
                 .build()
-                .map_err(|error| failed(Box::new(error)))?;
-        let chain = CertificateDer::pem_slice_iter(issued.certificate_pem.as_bytes())
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| failed(Box::new(error)))?;
-        let key = PrivateKeyDer::from_pem_slice(issued.key_pem.as_bytes())
-            .map_err(|error| failed(Box::new(error)))?;
+                .map_err(failed)?;
+        let (keys, listen) = (Arc::clone(&provider), listen.to_owned());
+        let issue = move |now| certified_key(&pki.server(&listen, now)?, &keys);
+        let own = OwnCertificate(RenewedCertificate::new(clock, issue)?);
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|error| failed(Box::new(error)))?
+            .map_err(failed)?
             .with_client_cert_verifier(verifier)
-            .with_single_cert(chain, key)
-            .map_err(|error| failed(Box::new(error)))?;
+            .with_cert_resolver(Arc::new(own));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)) })
     }
@@ -58,6 +58,30 @@ impl TlsListener {
     pub(super) fn acceptor(&self) -> &TlsAcceptor {
         &self.acceptor
     }
+}
+
+/// The server's certificate.
+#[derive(Debug)]
+struct OwnCertificate(RenewedCertificate<CertifiedKey>);
+
+impl ResolvesServerCert for OwnCertificate {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.current())
+    }
+}
+
+fn certified_key(
+    issued: &IssuedCertificate,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, PkiError> {
+    let chain = CertificateDer::pem_slice_iter(issued.certificate_pem.as_bytes());
+    let chain = chain.collect::<Result<_, _>>().map_err(failed)?;
+    let key = PrivateKeyDer::from_pem_slice(issued.key_pem.as_bytes()).map_err(failed)?;
+    CertifiedKey::from_der(chain, key, provider).map_err(failed)
+}
+
+fn failed(source: impl std::error::Error + Send + Sync + 'static) -> PkiError {
+    PkiError::Tls { source: Box::new(source) }
 }
 
 /// The machine's randomness.

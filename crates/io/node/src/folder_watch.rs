@@ -10,13 +10,16 @@ use tokio::io::unix::AsyncFd;
 
 /// A watch on a folder.
 #[derive(Debug)]
-pub(crate) struct FolderWatch {
+pub struct FolderWatch {
     inotify: AsyncFd<OwnedFd>,
 }
 
 impl FolderWatch {
     /// Watches for these changes from now on.
-    pub(crate) fn new(folder: &Path, changes: WatchFlags) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// When the folder is none, or too many are watched.
+    pub fn new(folder: &Path, changes: WatchFlags) -> io::Result<Self> {
         let fd = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         inotify::add_watch(&fd, folder, changes | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW)?;
         #[expect(
@@ -28,7 +31,10 @@ impl FolderWatch {
     }
 
     /// Until something in the folder has changed. Cancel-safe.
-    pub(crate) async fn changed(&self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When the kernel's list cannot be read.
+    pub async fn changed(&self) -> io::Result<()> {
         loop {
             let mut ready = self.inotify.readable().await?;
             let mut buffer = [0; 4096];

@@ -67,6 +67,7 @@ pub use clock::Clock;
 pub use cluster_dns::{ServiceNames, dns_settings, publish_names};
 pub use config::{AgentDuty, ApiAddresses, NodeConfig, RESOLV_CONF};
 pub use eviction::EvictionPolicy;
+pub use folder_watch::FolderWatch;
 pub use hooks::run_http_hook;
 pub use images::ImageGcPolicy;
 pub use network::{NetworkError, PodNetwork};

@@ -26,7 +26,7 @@ use crate::api_services::server_discovery::ServerDiscovery;
 use crate::api_services::{self, routing};
 use crate::audit_notes::AuditNotes;
 use crate::auth::AccessAttributes;
-use crate::auth::token::SigningKey;
+use crate::auth::token::TokenKeys;
 use crate::call::{ApiCall, ObjectPart};
 use crate::certificates::{self, FollowedRequests};
 use crate::custom::{self, ResumedDefinitions};
@@ -60,16 +60,13 @@ pub struct Api {
 impl Api {
     /// An API over a store. Call [`Api::bootstrap`] before the first request.
     pub fn new(parts: ApiParts) -> Self {
-        Self { shared: Arc::new(ApiShared::new(parts, None)), discovery: Arc::default() }
+        Self { shared: Arc::new(ApiShared::new(parts)), discovery: Arc::default() }
     }
 
-    /// The same with tokens for service accounts, signed with this key. Without it nobody gets one,
-    /// and none is known.
-    pub fn with_tokens(parts: ApiParts, key: impl SigningKey + 'static) -> Self {
-        Self {
-            shared: Arc::new(ApiShared::new(parts, Some(Box::new(key)))),
-            discovery: Arc::default(),
-        }
+    /// By which keys tokens of service accounts are signed and known from now on. Before that
+    /// nobody gets one, and none is known.
+    pub fn set_token_keys(&self, keys: TokenKeys) {
+        self.shared.tokens.set_keys(keys);
     }
 
     /// Makes what every cluster has and this one lacks: the namespaces default, kube-system,

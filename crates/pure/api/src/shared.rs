@@ -17,7 +17,6 @@ use crate::admission::webhooks::WebhookMemory;
 use crate::api_services::ApiServices;
 use crate::audit_notes::AuditNotes;
 use crate::auth::rbac::RbacPolicies;
-use crate::auth::token::SigningKey;
 use crate::auth::{AccessAttributes, AuthorizationMode};
 use crate::authority::{AccessDecision, Authority};
 use crate::custom::CustomKinds;
@@ -79,7 +78,7 @@ pub(crate) struct ApiShared {
 }
 
 impl ApiShared {
-    pub(crate) fn new(parts: ApiParts, key: Option<Box<dyn SigningKey>>) -> Self {
+    pub(crate) fn new(parts: ApiParts) -> Self {
         let expiry = EventExpiry::new(&parts.registry, &parts.store);
         Self {
             registry: parts.registry,
@@ -87,7 +86,7 @@ impl ApiShared {
             api_services: ApiServices::default(),
             store: parts.store,
             authority: Authority::new(parts.authorizer),
-            tokens: TokenIssuer::new(key),
+            tokens: TokenIssuer::default(),
             ca_bundle: parts.ca_bundle,
             encoded_events: EncodedEvents::default(),
             decoded: DecodeCache::default(),
@@ -275,6 +274,6 @@ pub(crate) mod testing {
             authorizer: AuthorizationMode::AlwaysAllow,
             ca_bundle: String::new(),
         };
-        (ApiShared::new(parts, None), committer)
+        (ApiShared::new(parts), committer)
     }
 }

@@ -5,14 +5,14 @@
 //! Behaviour: upstream's `pkg/registry/core/serviceaccount/storage/token.go` and
 //! `pkg/serviceaccount`.
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use rekindle_kinds::identity::{ClientIdentity, UserInfo, service_account};
 use rekindle_kinds::validation::ListKeys;
 use rekindle_types::{Tick, TickDuration};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::auth::token::{
-    self, BoundObject, KubernetesClaims, SigningKey, TokenClaims, TokenError,
-};
+use crate::auth::token::{self, BoundObject, KubernetesClaims, TokenClaims, TokenError, TokenKeys};
 use crate::outcome::ApiAnswer;
 use crate::status::ApiError;
 use crate::stored::StoredState;
@@ -24,9 +24,10 @@ pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// How long a token is good after the deletion of what it was made for has become due, as upstream.
 const LEEWAY: TickDuration = TickDuration::from_secs(60);
 
-/// Issues and knows tokens.
+/// Issues and knows tokens, once it has keys.
+#[derive(Default)]
 pub(crate) struct TokenIssuer {
-    key: Option<Box<dyn SigningKey>>,
+    keys: RwLock<Option<Arc<TokenKeys>>>,
 }
 
 /// A token as it is known.
@@ -67,17 +68,17 @@ pub(crate) struct TokenSpec {
 }
 
 impl TokenIssuer {
-    pub(crate) fn new(key: Option<Box<dyn SigningKey>>) -> Self {
-        Self { key }
+    pub(crate) fn set_keys(&self, keys: TokenKeys) {
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keys));
     }
 
-    fn key(&self) -> Option<&dyn SigningKey> {
-        self.key.as_deref()
+    fn keys(&self) -> Option<Arc<TokenKeys>> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether anybody can get one.
     pub(crate) fn are_issued(&self) -> bool {
-        self.key.is_some()
+        self.keys().is_some()
     }
 
     /// A new token, and when it ends.
@@ -87,8 +88,8 @@ impl TokenIssuer {
         id: String,
         now: Tick,
     ) -> Result<(String, Tick), ApiError> {
-        let key =
-            self.key().ok_or_else(|| ApiError::unavailable(TokenRefusal::NoKey.to_string()))?;
+        let keys =
+            self.keys().ok_or_else(|| ApiError::unavailable(TokenRefusal::NoKey.to_string()))?;
         let seconds = seconds_of(now);
         let ends = Tick::from_secs(seconds) + wish.lifetime;
         let KubernetesClaims { namespace, serviceaccount, .. } = &wish.private;
@@ -102,7 +103,7 @@ impl TokenIssuer {
             sub: service_account::user_name(namespace, &serviceaccount.name),
             private: wish.private,
         };
-        let token = token::sign(key, &claims).map_err(ApiError::internal)?;
+        let token = token::sign(keys.signing(), &claims).map_err(ApiError::internal)?;
         Ok((token, ends))
     }
 
@@ -127,7 +128,7 @@ impl TokenIssuer {
         audiences: &[String],
         now: Tick,
     ) -> Result<VerifiedToken, TokenRefusal> {
-        let claims = token::verify(self.key().ok_or(TokenRefusal::NoKey)?, token)?;
+        let claims = self.keys().ok_or(TokenRefusal::NoKey)?.verify(token)?;
         if claims.iss != ISSUER {
             return Err(TokenRefusal::Issuer);
         }
@@ -149,23 +150,24 @@ impl TokenIssuer {
 
     /// `/.well-known/openid-configuration`.
     pub(crate) fn configuration(&self) -> Result<ApiAnswer, ApiError> {
-        let key = token::jwk(self.key().ok_or_else(ApiError::no_such_path)?);
+        let keys = self.keys().ok_or_else(ApiError::no_such_path)?;
         let document = json!({
             "issuer": ISSUER,
             "jwks_uri": format!("{ISSUER}/openid/v1/jwks"),
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": [key.algorithm],
+            "id_token_signing_alg_values_supported": [token::jwk(keys.signing()).algorithm],
         });
         Ok(ApiAnswer::json(http::StatusCode::OK, document.to_string()))
     }
 
     /// `/openid/v1/jwks`.
-    pub(crate) fn keys(&self) -> Result<ApiAnswer, ApiError> {
-        let key = token::jwk(self.key().ok_or_else(ApiError::no_such_path)?);
-        let document = json!({"keys": [{
+    pub(crate) fn key_set(&self) -> Result<ApiAnswer, ApiError> {
+        let keys = self.keys().ok_or_else(ApiError::no_such_path)?;
+        let keys: Vec<Value> = keys.all().map(token::jwk).map(|key| json!({
             "use": "sig", "kty": "EC", "kid": key.key_id, "crv": "P-256", "alg": key.algorithm, "x": key.x, "y": key.y,
-        }]});
+        })).collect();
+        let document = json!({"keys": keys});
         let answer = ApiAnswer::json(http::StatusCode::OK, document.to_string());
         Ok(ApiAnswer { content_type: "application/jwk-set+json", ..answer })
     }

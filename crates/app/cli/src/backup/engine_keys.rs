@@ -7,14 +7,19 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use rekindle_api_server::pki::{RevokedCertificates, TokenKey};
 use rekindle_store::backup::BackupFile;
 
 use crate::engine::data_dir::PKI;
 
-/// The files in the folder for keys, ascending: the CA, and the key that signs tokens.
-const NAMES: [&str; 3] = ["ca.crt", "ca.key", "sa.key"];
+/// The files in the folder for keys, ascending: the CA, the certificates that are revoked, and the
+/// keys of tokens.
+const NAMES: [&str; 5] =
+    ["ca.crt", "ca.key", RevokedCertificates::FILE, TokenKey::PREVIOUS_FILE, TokenKey::FILE];
+/// Those of them without which the others are worth nothing.
+const REQUIRED: [&str; 3] = ["ca.crt", "ca.key", TokenKey::FILE];
 
-/// The CA and the key that signs tokens. All of them are there or none is: an engine does not start
+/// The CA and the keys of tokens. All that an engine needs are there or none is: it does not start
 /// with half of a pair.
 #[derive(Debug)]
 pub struct EngineKeys {
@@ -56,7 +61,7 @@ impl EngineKeys {
             bail!("file {:?} is no key that this version knows", file.name);
         }
         let is_there = |name: &&String| files.iter().any(|file| file.name == **name);
-        match names.iter().find(|name| !is_there(name)) {
+        match REQUIRED.map(name_in_backup).iter().find(|name| !is_there(name)) {
             Some(_) if files.is_empty() => Ok(None),
             Some(missing) => bail!("{missing} is missing beside the other keys"),
             None => Ok(Some(Self { files })),
@@ -96,6 +101,8 @@ mod tests {
             let error = files(&others).unwrap_err().to_string();
             assert_eq!(error, format!("{missing} is missing beside the other keys"));
         }
+        let rotated = [&all[..], &["pki/revoked.json", "pki/sa-previous.key"]].concat();
+        assert_eq!(files(&rotated).unwrap().unwrap().files().len(), 5);
         let error = files(&["../../etc/passwd"]).unwrap_err().to_string();
         assert_eq!(error, "file \"../../etc/passwd\" is no key that this version knows");
     }

@@ -9,7 +9,7 @@
 //!   service-cidr         the range of the addresses of Services, which a restore sets
 //!   restore-unfinished   while `rekindle restore` replaces files
 //!   store.redb           all API objects
-//!   pki/                 the CA and its certificates
+//!   pki/                 the CA, the keys of tokens, and which certificates are revoked
 //!   kubeconfig           0600
 //!   static-pods/         manifests of static pods; another folder with --static-pod-path
 //!   nodes/<name>/        the data directory of a further node: the same, without store and pki, and with its node.json

@@ -29,6 +29,7 @@ mod failing_nodes;
 mod further_nodes;
 pub mod images;
 mod ipv6_range;
+mod key_upkeep;
 pub mod lock;
 pub mod logs;
 pub mod network;
@@ -67,10 +68,11 @@ use crate::nodes::{NodesFolder, end_all};
 use crate::output;
 use adding::NodeAdditionGate;
 use auto_nodes::AutoNodes;
-use data_dir::DataDir;
+use data_dir::{DataDir, PKI};
 use deciding::DecisionTasks;
 pub use ending::EndSignals;
 use images::EngineDir;
+use key_upkeep::KeyUpkeep;
 use orders::EngineOrders;
 use own_node::OwnNode;
 use phase::PhaseNotifier;
@@ -112,6 +114,16 @@ impl Engine {
         let (pki, clock) = (Arc::clone(&serving.api.pki), serving.api.clock);
         let common = further_nodes::common_of(args, &settings, &engine_dir, &own)?;
         further_nodes::launch(&further, &common, args, &pki, clock).await?;
+        let upkeep = KeyUpkeep {
+            folder: data_dir.join(PKI),
+            front: serving.api.front.clone(),
+            pki: Arc::clone(&pki),
+            clock,
+            kubeconfig: serving.kubeconfig.clone(),
+            nodes: further.clone(),
+            common: common.clone(),
+        };
+        tokio::spawn(upkeep.run(phases.stopped()));
         let gate = NodeAdditionGate::open();
         let mut deciding = DecisionTasks::new(gate.clone());
         let (client, folder) = (serving.api.client(SCALER), further.clone());

@@ -43,7 +43,7 @@ impl OpenedApi {
         let (store, committer) = open_store(data_dir, encryption)?;
         check_services(&store, services)?;
         services.keep(data_dir)?;
-        let key = TokenKey::open(&data_dir.join(PKI)).context("prepare the key for tokens")?;
+        let keys = TokenKey::open_all(&data_dir.join(PKI)).context("prepare the key for tokens")?;
         let parts = ApiParts {
             registry: rekindle_kinds::all(),
             store: store.clone(),
@@ -51,7 +51,8 @@ impl OpenedApi {
             authorizer: AuthorizationMode::Rbac,
             ca_bundle: pki.ca_pem().to_owned(),
         };
-        let api = Api::with_tokens(parts, key);
+        let api = Api::new(parts);
+        api.set_token_keys(keys);
         api.verify_signatures_with(RingSignatures);
         api.configure_service_ranges(services.ranges());
         let proxy = CertificateAuthority::open_front_proxy(&data_dir.join(PKI), clock.now())
@@ -66,8 +67,7 @@ impl OpenedApi {
         }
         resume_definitions(&api, clock.now());
         let front = Front::new(FrontParts { api, clock: clock.shared(), logs });
-        let own = proxy.front_proxy_client().context("issue the proxy's certificate")?;
-        let front = front.with_front_proxy(&own).context("prepare the proxy's certificate")?;
+        let front = front.with_front_proxy(proxy).context("prepare the proxy's certificate")?;
         Ok(Self { clock, pki: Arc::new(pki), front, store, committer })
     }
 

@@ -3,6 +3,7 @@
 //! machine reaches it, and `--listen` stays what the user said.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 use anyhow::Context;
 use rekindle_api_server::{ApiServer, Front, ServerLimits, TlsListener};
@@ -50,7 +51,8 @@ impl PodApi {
         };
         let addresses =
             ApiAddresses { of_pods: listener.local_addr()?, of_the_node: dialled(main) };
-        let tls = TlsListener::new(&api.pki, &[gateway, services.range.first()])
+        let listen = [gateway, services.range.first()];
+        let tls = TlsListener::new(Arc::clone(&api.pki), &listen, api.clock.shared())
             .context("prepare TLS for pods")?;
         Ok(Self { listener, tls, addresses })
     }

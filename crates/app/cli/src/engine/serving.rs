@@ -2,12 +2,11 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use rekindle_api_server::pki::{CertificateAuthority, Kubeconfig};
+use rekindle_api_server::pki::RevokedCertificates;
 use rekindle_api_server::{
     ApiServer, AuditCarriers, Front, ServerLimits, TlsListener, follow_api_servers,
     keep_flow_control, keep_roles_aggregated, sign_certificates,
@@ -21,8 +20,9 @@ use tokio::task::JoinHandle;
 use super::admission_config;
 use super::api_threads::ApiThreads;
 use super::audit_log::PreparedAuditLog;
-use super::data_dir::DataDir;
+use super::data_dir::{DataDir, PKI};
 use super::encryption;
+use super::key_upkeep::AdminKubeconfig;
 use super::opened::OpenedApi;
 use super::phase::PhaseNotifier;
 use super::pod_dialer::MachineDialer;
@@ -45,7 +45,7 @@ pub struct ServedApi {
     pub address: SocketAddr,
     /// What serves its clients.
     pub threads: ApiThreads,
-    kubeconfig: PathBuf,
+    pub kubeconfig: AdminKubeconfig,
     audit: Option<AuditCarriers>,
     server: JoinHandle<std::io::Result<()>>,
 }
@@ -82,8 +82,18 @@ impl ServedApi {
         front.api().set_token_seconds_max(admission.token_seconds_max());
         front.api().configure_pod_security(pod_security);
         let address = listener.local_addr()?;
-        let tls = TlsListener::new(&api.pki, &[address.ip()]).context("prepare TLS")?;
-        let kubeconfig = write_kubeconfig(data_dir, &api.pki, &url(address))?;
+        let revoked = RevokedCertificates::open(&data_dir.join(PKI))?;
+        front.revoke_certificates(revoked.clone());
+        let tls = TlsListener::new(Arc::clone(&api.pki), &[address.ip()], api.clock.shared())
+            .context("prepare TLS")?;
+        let kubeconfig = AdminKubeconfig::write(
+            data_dir.path(),
+            url(address),
+            &api.pki,
+            &revoked,
+            api.clock.now(),
+        )
+        .await?;
         let server = ApiServer::new(front.clone(), tls, ServerLimits::default());
         let threads = ApiThreads::start()?;
         let server = threads.serve(server, listener, phases.stopped())?;
@@ -100,7 +110,7 @@ impl ServedApi {
     /// Says where the API is.
     pub fn announce(&self) {
         output::tell(format!("API        {}", url(self.address)));
-        output::tell(format!("kubeconfig export KUBECONFIG={}", self.kubeconfig.display()));
+        output::tell(format!("kubeconfig export KUBECONFIG={}", self.kubeconfig.path.display()));
     }
 
     /// Resolves when the server ends by itself, which it does not do while all is well.
@@ -138,24 +148,6 @@ async fn listen(args: &Up) -> anyhow::Result<TcpListener> {
             args.listen
         )
     })
-}
-
-fn write_kubeconfig(
-    data_dir: &DataDir,
-    pki: &CertificateAuthority,
-    api_url: &str,
-) -> anyhow::Result<PathBuf> {
-    let admin = pki.admin().context("issue the admin's certificate")?;
-    let path = data_dir.join("kubeconfig");
-    Kubeconfig {
-        server: api_url,
-        ca_pem: pki.ca_pem(),
-        certificate_pem: &admin.certificate_pem,
-        key_pem: &admin.key_pem,
-    }
-    .write(&path)
-    .with_context(|| format!("write {}", path.display()))?;
-    Ok(path)
 }
 
 /// Without it the history of an engine that has been up for days is as large as it may be.

@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use rekindle_api_server::pki::write_private;
+use rekindle_api_server::pki::{CERTIFICATE_RENEWED_AFTER, RevokedCertificates, write_private};
+use rekindle_kinds::identity::{NODES, UserInfo};
 use rekindle_net::{EmbeddingPrefix, Ipv4Net};
 use rekindle_types::{Tick, TickDuration};
 use serde::de::DeserializeOwned;
@@ -63,10 +64,6 @@ pub struct NodeFile {
     pub common: CommonNodeSettings,
 }
 
-/// An agent that is older than this gets a new certificate, and is started anew for it.
-/// Certificates last a year.
-const CERTIFICATE_RENEWED_AFTER: TickDuration = TickDuration::from_secs(180 * 24 * 3600);
-
 impl CommonNodeSettings {
     const FILE: &str = "common.json";
 
@@ -99,9 +96,22 @@ impl NodeFile {
         self.number - 1
     }
 
-    /// True when an agent that was started with this does as it should under `common`.
-    pub fn serves(&self, common: &CommonNodeSettings, now: Tick) -> bool {
-        self.common == *common && now.since(self.certified_at) < CERTIFICATE_RENEWED_AFTER
+    /// The user that its agent is.
+    pub fn user(&self) -> UserInfo {
+        UserInfo::new(format!("system:node:{}", self.name), [NODES.to_owned()])
+    }
+
+    /// True when an agent that was started with this does as it should under `common`, with a
+    /// certificate that is good for long still.
+    pub fn serves(
+        &self,
+        common: &CommonNodeSettings,
+        revoked: &RevokedCertificates,
+        now: Tick,
+    ) -> bool {
+        self.common == *common
+            && now.since(self.certified_at) < CERTIFICATE_RENEWED_AFTER
+            && !revoked.has(&self.user().name, self.certified_at)
     }
 }
 

@@ -173,6 +173,8 @@ fn check_new_name(name: &str) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use rekindle_api_server::pki::RevokedCertificates;
+
     use super::*;
     use crate::args::{NodeArgs, Registries};
 
@@ -259,11 +261,14 @@ mod tests {
             certified_at: started,
             common: common.clone(),
         };
-        assert!(file.serves(&common, started));
+        let mut revoked = RevokedCertificates::default();
+        assert!(file.serves(&common, &revoked, started));
         let other =
             CommonNodeSettings { api_of_pods: "127.0.0.1:3".parse().unwrap(), ..common.clone() };
-        assert!(!file.serves(&other, started));
+        assert!(!file.serves(&other, &revoked, started));
         let much_later = started + rekindle_types::TickDuration::from_secs(200 * 24 * 3600);
-        assert!(!file.serves(&common, much_later), "its certificate is old");
+        assert!(!file.serves(&common, &revoked, much_later), "its certificate is old");
+        revoked.revoke("system:node:a-2", started);
+        assert!(!file.serves(&common, &revoked, started), "its certificate is void");
     }
 }

@@ -3,9 +3,9 @@
 use std::process::Command;
 
 use anyhow::Context;
-use rekindle_api_server::pki::{CertificateAuthority, Kubeconfig};
-use rekindle_kinds::identity::NODES;
-use rekindle_kinds::identity::UserInfo;
+use rekindle_api_server::pki::{
+    CERTIFICATE_LIFETIME, CertificateAuthority, Kubeconfig, RevokedCertificates,
+};
 use rekindle_types::Tick;
 use rustix::process::Signal;
 
@@ -13,6 +13,7 @@ use super::file::{CommonNodeSettings, NodeFile};
 use super::folder::{FurtherNode, NodesFolder};
 use super::removal::take_folder_away;
 use crate::background::{self, BackgroundProcess};
+use crate::engine::data_dir::PKI;
 
 /// Starts all agents of the folder, and as many more as there have to be; returns when all of them
 /// have reported.
@@ -44,6 +45,31 @@ pub fn launch_all(
             let child = starting.wait().with_context(|| format!("start node {name}"))?;
             background::reap(format!("agent of node {name}"), child)?;
         }
+    }
+    Ok(())
+}
+
+/// Starts those agents anew, of all that run, whose certificates end or are revoked. Their pods go
+/// on.
+///
+/// # Errors
+/// Of the first that could not be started.
+pub fn renew_all(
+    folder: &NodesFolder,
+    common: &CommonNodeSettings,
+    pki: &CertificateAuthority,
+    now: Tick,
+) -> anyhow::Result<()> {
+    for node in folder.list()? {
+        if node.agent()?.is_none() {
+            continue;
+        }
+        let name = node.file.name.clone();
+        let renew = || match begin(node, common, pki, now)? {
+            Some(starting) => background::reap(format!("agent of node {name}"), starting.wait()?),
+            None => Ok(()),
+        };
+        renew().with_context(|| format!("renew the certificate of node {name}"))?;
     }
     Ok(())
 }
@@ -92,22 +118,28 @@ pub fn begin(
     pki: &CertificateAuthority,
     now: Tick,
 ) -> anyhow::Result<Option<BackgroundProcess>> {
+    let revoked = RevokedCertificates::open(&common.engine_dir.join(PKI))?;
     if let Some(agent) = node.agent()? {
-        if node.file.serves(common, now) {
+        if node.file.serves(common, &revoked, now) {
             return Ok(None);
         }
         agent.signal(Signal::QUIT)?;
         agent.wait()?;
     }
-    let file = NodeFile { common: common.clone(), certified_at: now, ..node.file };
-    let user = UserInfo::new(format!("system:node:{}", file.name), [NODES.to_owned()]);
-    let issued = pki.client(&user).context("issue the node's certificate")?;
+    let user = node.file.user();
+    let begin = revoked.good_again(&user.name, now);
+    std::thread::sleep(begin.since(now).to_std());
+    let issued =
+        pki.client(&user, CERTIFICATE_LIFETIME, begin).context("issue the node's certificate")?;
+    let file = NodeFile { common: common.clone(), certified_at: begin, ..node.file };
     let path = node.path.join(KUBECONFIG);
     Kubeconfig {
         server: &format!("https://{}", common.api_of_the_node),
         ca_pem: pki.ca_pem(),
-        certificate_pem: &issued.certificate_pem,
-        key_pem: &issued.key_pem,
+        context: &file.name,
+        namespace: None,
+        user: &user.name,
+        certificate: &issued,
     }
     .write(&path)
     .with_context(|| format!("write {}", path.display()))?;

@@ -29,6 +29,6 @@ pub use drain::{CordonResult, UnmanagedPodPolicy, all_are_going, cordon, drain};
 pub use ending::{end, end_all, end_left};
 pub use file::CommonNodeSettings;
 pub use folder::{FurtherNode, NodesFolder};
-pub use launch::{begin, launch_all, launch_one_more, take_back};
+pub use launch::{begin, launch_all, launch_one_more, renew_all, take_back};
 pub use readiness::wait_ready;
 pub use removal::{forget, refuse_to_lose_volumes, take_folder_away};

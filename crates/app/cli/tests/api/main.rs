@@ -13,6 +13,7 @@ mod api_services;
 mod audit_log;
 mod audit_webhook;
 mod chart;
+mod client_certificates;
 mod cluster_dns;
 mod conversion_webhooks;
 mod custom_kinds;

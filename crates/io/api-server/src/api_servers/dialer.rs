@@ -15,7 +15,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use crate::pki::{IssuedCertificate, PkiError};
+use crate::clock::Clock;
+use crate::pki::{CertificateAuthority, IssuedCertificate, PkiError, RenewedCertificate};
 use crate::pod_dialer::{PodConnection, PodDialer};
 use crate::server_trust;
 use crate::streams::{Slots, StreamSlot};
@@ -28,8 +29,8 @@ const CONNECTORS_MAX: usize = 64;
 /// Connects to other API servers. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct ServerDialer {
-    own: Option<Arc<OwnCertificate>>,
-    connectors: Arc<Mutex<BTreeMap<ServerTrust, TlsConnector>>>,
+    own: Option<Arc<RenewedCertificate<OwnCertificate>>>,
+    connectors: Arc<Mutex<Connectors>>,
     /// The requests that are open. A server that is slow takes no place of other streams.
     slots: Slots,
 }
@@ -40,17 +41,21 @@ struct OwnCertificate {
     key: PrivateKeyDer<'static>,
 }
 
+/// How servers are connected to, by what is trusted.
+#[derive(Default)]
+struct Connectors {
+    /// What all of them show.
+    own: Option<Arc<OwnCertificate>>,
+    by_trust: BTreeMap<ServerTrust, TlsConnector>,
+}
+
 impl ServerDialer {
-    /// Shows this certificate to servers.
-    pub(crate) fn new(own: &IssuedCertificate) -> Result<Self, PkiError> {
-        let failed =
-            |source: rustls::pki_types::pem::Error| PkiError::Tls { source: source.into() };
-        let chain = CertificateDer::pem_slice_iter(own.certificate_pem.as_bytes());
-        let own = OwnCertificate {
-            chain: chain.collect::<Result<_, _>>().map_err(failed)?,
-            key: PrivateKeyDer::from_pem_slice(own.key_pem.as_bytes()).map_err(failed)?,
-        };
-        Ok(Self { own: Some(Arc::new(own)), ..Self::default() })
+    /// Shows certificates of this authority to servers.
+    pub(crate) fn new(authority: CertificateAuthority, clock: Clock) -> Result<Self, PkiError> {
+        let own = RenewedCertificate::new(clock, move |now| {
+            OwnCertificate::read(&authority.front_proxy_client(now)?)
+        });
+        Ok(Self { own: Some(Arc::new(own?)), ..Self::default() })
     }
 
     /// The place of a request of this user.
@@ -86,8 +91,16 @@ impl ServerDialer {
     }
 
     fn connector(&self, trust: &ServerTrust) -> io::Result<TlsConnector> {
+        let own = self.own.as_ref().map(|own| own.current());
         let mut known = self.connectors.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(connector) = known.get(trust) {
+        let is_same = match (&known.own, &own) {
+            (Some(known), Some(own)) => Arc::ptr_eq(known, own),
+            (known, own) => known.is_none() && own.is_none(),
+        };
+        if !is_same || known.by_trust.len() >= CONNECTORS_MAX {
+            *known = Connectors { own: own.clone(), ..Connectors::default() };
+        }
+        if let Some(connector) = known.by_trust.get(trust) {
             return Ok(connector.clone());
         }
         let config = match trust {
@@ -95,17 +108,26 @@ impl ServerDialer {
             ServerTrust::Machine => server_trust::config_of_bundle(&[])?,
             ServerTrust::Anything => server_trust::config_of_anything()?,
         };
-        let config = match &self.own {
+        let config = match own {
             Some(own) => config
                 .with_client_auth_cert(own.chain.clone(), own.key.clone_key())
                 .map_err(io::Error::other)?,
             None => config.with_no_client_auth(),
         };
-        if known.len() >= CONNECTORS_MAX {
-            known.clear();
-        }
         let connector = TlsConnector::from(Arc::new(config));
-        known.insert(trust.clone(), connector.clone());
+        known.by_trust.insert(trust.clone(), connector.clone());
         Ok(connector)
+    }
+}
+
+impl OwnCertificate {
+    fn read(issued: &IssuedCertificate) -> Result<Self, PkiError> {
+        let failed =
+            |source: rustls::pki_types::pem::Error| PkiError::Tls { source: source.into() };
+        let chain = CertificateDer::pem_slice_iter(issued.certificate_pem.as_bytes());
+        Ok(Self {
+            chain: chain.collect::<Result<_, _>>().map_err(failed)?,
+            key: PrivateKeyDer::from_pem_slice(issued.key_pem.as_bytes()).map_err(failed)?,
+        })
     }
 }

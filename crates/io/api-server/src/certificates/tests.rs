@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::*;
 use crate::SystemClock;
 use crate::memory_front::front_in_memory;
-use crate::pki::user_of_certificate;
+use crate::pki::ClientCertificate;
 
 async fn call(front: &Front, method: Method, path: &str, body: &Value) -> Value {
     let request = Request::builder().method(method).uri(path);
@@ -76,6 +76,6 @@ async fn a_request_that_was_approved_without_a_signer_is_signed_when_one_runs() 
     drop(stop);
     signing.await.unwrap();
     let certificate = CertificateDer::from_pem_slice(&certificate.0).unwrap();
-    let user = user_of_certificate(&certificate).unwrap();
-    assert_eq!(user, UserInfo::new("ann", ["dev".to_owned()]));
+    let read = ClientCertificate::from_der(&certificate).unwrap();
+    assert_eq!(read.user, UserInfo::new("ann", ["dev".to_owned()]));
 }

@@ -2,13 +2,16 @@
 //! that they issue: one for servers and users, one for the proxy to other API servers. Beside them
 //! the key that signs tokens, and the kubeconfig. Time is an argument.
 
+mod client_certificate;
 mod kubeconfig;
 mod private_files;
-mod subject;
+mod renewed;
+mod revoked_certificates;
 mod token_key;
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -21,10 +24,12 @@ use rekindle_kinds::identity::{AUTHENTICATED, MASTERS};
 use rekindle_types::{Tick, TickDuration};
 use ring::rand::{SecureRandom, SystemRandom};
 
+pub(crate) use client_certificate::ClientCertificate;
 pub use kubeconfig::Kubeconfig;
 pub use private_files::{folder_of, sync_folder_of, write_private};
 use private_files::{make_private_folder, read_if_there};
-pub(crate) use subject::user_of_certificate;
+pub(crate) use renewed::RenewedCertificate;
+pub use revoked_certificates::RevokedCertificates;
 pub use token_key::TokenKey;
 
 /// The names that clients know the server by.
@@ -36,13 +41,15 @@ const SERVER_NAMES: [&str; 5] = [
     "kubernetes.default.svc.cluster.local",
 ];
 
-/// How long the CA is valid, in days.
-const CA_DAYS: u64 = 3650;
-/// How long what it issues is valid, in days. Server and admin certificates are issued anew at each
-/// start.
-const LEAF_DAYS: u64 = 365;
-/// Certificates begin this many days ago, for clocks that are behind.
-const BACKDATED_DAYS: u64 = 1;
+/// How long the CA is valid.
+const CA_LIFETIME: TickDuration = TickDuration::from_secs(3650 * DAY_SECONDS);
+/// How long certificates of our own servers and clients are valid.
+pub const CERTIFICATE_LIFETIME: TickDuration = TickDuration::from_secs(365 * DAY_SECONDS);
+/// When they are issued anew, at half of that.
+pub const CERTIFICATE_RENEWED_AFTER: TickDuration = TickDuration::from_secs(180 * DAY_SECONDS);
+/// Certificates that clients check begin so long ago, for clocks that are behind.
+const BACKDATED: TickDuration = TickDuration::from_secs(DAY_SECONDS);
+const DAY_SECONDS: u64 = 24 * 3600;
 
 /// The admin's name, as kubeadm calls it.
 pub const ADMIN: &str = "kubernetes-admin";
@@ -117,6 +124,25 @@ pub enum PkiError {
         /// Why.
         why: String,
     },
+    /// The key that signs tokens was changed, and the one before is known still.
+    #[error(
+        "a rotation is under way: {previous:?} is known still; `rekindle token-key retire` ends it"
+    )]
+    RotationUnderWay {
+        /// The file of the key before.
+        previous: PathBuf,
+    },
+    /// The file of revoked certificates says something else.
+    #[error(
+        "{path:?} does not say which certificates are revoked: restore it, or revoke them anew without it"
+    )]
+    RevokedCertificates {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
     /// A certificate could not be issued.
     #[error("issue a certificate for {subject:?}")]
     Issue {
@@ -180,7 +206,6 @@ pub struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
     /// Issues what is asked for with CertificateSigningRequests.
     order_issuer: CertificateIssuer,
-    now: Tick,
 }
 
 impl CertificateAuthority {
@@ -221,7 +246,6 @@ impl CertificateAuthority {
                     ca_pem,
                     issuer: Issuer::new(ca_params(name.subject, now), key),
                     order_issuer,
-                    now,
                 })
             }
             (Some(_), None) => Err(PkiError::HalfMissing { missing: certificate_path }),
@@ -257,7 +281,7 @@ impl CertificateAuthority {
         let key_pem = key.serialize_pem();
         let order_issuer =
             CertificateIssuer::from_pem(&ca_pem).map_err(|source| PkiError::Order { source })?;
-        Ok((Self { ca_pem, issuer: Issuer::new(params, key), order_issuer, now }, key_pem))
+        Ok((Self { ca_pem, issuer: Issuer::new(params, key), order_issuer }, key_pem))
     }
 
     /// The CA's certificate, PEM.
@@ -265,12 +289,23 @@ impl CertificateAuthority {
         &self.ca_pem
     }
 
-    /// A client certificate for a user.
+    /// When its own certificate ends, and with it all that it has issued.
+    pub fn ends_at(&self) -> Tick {
+        self.order_issuer.ends_at()
+    }
+
+    /// A client certificate for a user, from now on for so long: servers check it, with this
+    /// machine's clock.
     ///
     /// # Errors
     /// When it cannot be issued.
-    pub fn client(&self, user: &UserInfo) -> Result<IssuedCertificate, PkiError> {
-        let mut params = leaf_params(&user.name, self.now);
+    pub fn client(
+        &self,
+        user: &UserInfo,
+        lifetime: TickDuration,
+        now: Tick,
+    ) -> Result<IssuedCertificate, PkiError> {
+        let mut params = leaf_params(&user.name, now, now + lifetime);
         for group in user.groups.iter().filter(|group| *group != AUTHENTICATED) {
             params.distinguished_name.push(DnType::OrganizationName, group.as_str());
         }
@@ -282,16 +317,18 @@ impl CertificateAuthority {
     ///
     /// # Errors
     /// When it cannot be issued.
-    pub fn admin(&self) -> Result<IssuedCertificate, PkiError> {
-        self.client(&UserInfo::new(ADMIN, [MASTERS.to_owned()]))
+    pub fn admin(&self, now: Tick) -> Result<IssuedCertificate, PkiError> {
+        self.client(&UserInfo::new(ADMIN, [MASTERS.to_owned()]), CERTIFICATE_LIFETIME, now)
     }
 
     /// The client certificate of the proxy to other API servers.
     ///
     /// # Errors
     /// When it cannot be issued.
-    pub fn front_proxy_client(&self) -> Result<IssuedCertificate, PkiError> {
-        self.client(&UserInfo::new(FRONT_PROXY_CLIENT, []))
+    pub fn front_proxy_client(&self, now: Tick) -> Result<IssuedCertificate, PkiError> {
+        // it is checked elsewhere
+        let begin = now - BACKDATED;
+        self.client(&UserInfo::new(FRONT_PROXY_CLIENT, []), CERTIFICATE_LIFETIME + BACKDATED, begin)
     }
 
     /// The server's certificate: for localhost, the names of the Service `kubernetes`, both
@@ -299,10 +336,10 @@ impl CertificateAuthority {
     ///
     /// # Errors
     /// When it cannot be issued.
-    pub fn server(&self, listen: &[IpAddr]) -> Result<IssuedCertificate, PkiError> {
+    pub fn server(&self, listen: &[IpAddr], now: Tick) -> Result<IssuedCertificate, PkiError> {
         const SUBJECT: &str = "kube-apiserver";
         let failed = |source| PkiError::Issue { subject: SUBJECT.to_owned(), source };
-        let mut params = leaf_params(SUBJECT, self.now);
+        let mut params = leaf_params(SUBJECT, now - BACKDATED, now + CERTIFICATE_LIFETIME);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         for name in SERVER_NAMES {
             params.subject_alt_names.push(SanType::DnsName(name.try_into().map_err(failed)?));
@@ -347,7 +384,7 @@ impl CertificateAuthority {
 }
 
 fn ca_params(subject: &str, now: Tick) -> CertificateParams {
-    let mut params = params_for(subject, now, CA_DAYS);
+    let mut params = params_for(subject, now - BACKDATED, now + CA_LIFETIME);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![
         KeyUsagePurpose::KeyCertSign,
@@ -357,31 +394,32 @@ fn ca_params(subject: &str, now: Tick) -> CertificateParams {
     params
 }
 
-fn leaf_params(name: &str, now: Tick) -> CertificateParams {
-    let mut params = params_for(name, now, LEAF_DAYS);
+fn leaf_params(name: &str, begin: Tick, end: Tick) -> CertificateParams {
+    let mut params = params_for(name, begin, end);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.use_authority_key_identifier_extension = true;
     params
 }
 
-fn params_for(name: &str, now: Tick, days: u64) -> CertificateParams {
+fn params_for(name: &str, begin: Tick, end: Tick) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, name);
-    let day = TickDuration::from_secs(24 * 3600);
-    let date = |tick: Tick| {
-        let date = tick.to_time().0.to_zoned(jiff::tz::TimeZone::UTC).date();
-        let part = |number: i8| u8::try_from(number).expect("months and days are positive");
-        rcgen::date_time_ymd(date.year().into(), part(date.month()), part(date.day()))
+    let since_1970 = |tick: Tick| {
+        let seconds = tick.since(Tick::ZERO).as_secs();
+        rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(seconds)
     };
-    params.not_before = date(now - day.saturating_mul(BACKDATED_DAYS));
-    params.not_after = date(now + day.saturating_mul(days));
+    params.not_before = since_1970(begin);
+    params.not_after = since_1970(end);
     params
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject;
 
     use super::*;
 
@@ -427,8 +465,19 @@ mod tests {
     }
 
     #[test]
+    fn a_client_certificate_is_good_from_the_second_on_in_which_it_was_issued() {
+        let issued = CertificateAuthority::ephemeral(NOW).unwrap();
+        let later = NOW + TickDuration::from_secs(5);
+        let issued = issued.client(&UserInfo::new("jane", []), TickDuration::from_secs(60), later);
+        let pem = issued.unwrap().certificate_pem;
+        let der = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let read = ClientCertificate::from_der(&der).unwrap();
+        assert_eq!(read, ClientCertificate { user: UserInfo::new("jane", []), good_from: later });
+    }
+
+    #[test]
     fn keys_are_not_shown() {
-        let issued = CertificateAuthority::ephemeral(NOW).unwrap().admin().unwrap();
+        let issued = CertificateAuthority::ephemeral(NOW).unwrap().admin(NOW).unwrap();
         assert!(!format!("{issued:?}").contains("PRIVATE"));
     }
 }

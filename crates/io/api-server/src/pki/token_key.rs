@@ -1,11 +1,17 @@
-//! The key that signs tokens, made once and kept beside the CA's.
+//! The keys of tokens, kept beside the CA's: one signs, and during a rotation the one before is
+//! known as well.
+//!
+//! ```text
+//!   sa.key ──rotate──▶ sa.key (new), sa-previous.key ──retire──▶ sa.key
+//! ```
 
 use std::path::Path;
+use std::time::SystemTime;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rcgen::{KeyPair, PublicKeyData};
-use rekindle_api::auth::token::{SignatureFailure, SigningKey};
+use rekindle_api::auth::token::{SignatureFailure, SigningKey, TokenKeys};
 use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _,
@@ -14,10 +20,7 @@ use ring::signature::{
 use sha2::{Digest, Sha256};
 
 use super::private_files::{make_private_folder, read_if_there};
-use super::{PkiError, write_private};
-
-/// The file, as kubeadm calls it.
-const FILE: &str = "sa.key";
+use super::{PkiError, sync_folder_of, write_private};
 
 /// Signs and verifies.
 pub struct TokenKey {
@@ -34,22 +37,91 @@ impl std::fmt::Debug for TokenKey {
 }
 
 impl TokenKey {
-    /// Opens the key in this folder (mode 0700), or makes one there (mode 0600). ECDSA P-256.
+    /// The file of the key that signs, as kubeadm calls it.
+    pub const FILE: &str = "sa.key";
+    /// The file of the key before, during a rotation.
+    pub const PREVIOUS_FILE: &str = "sa-previous.key";
+
+    /// The keys in this folder (mode 0700). Where there is none yet one is made (mode 0600). ECDSA
+    /// P-256.
     ///
     /// # Errors
     /// See [`PkiError`].
-    pub fn open(folder: &Path) -> Result<Self, PkiError> {
+    pub fn open_all(folder: &Path) -> Result<TokenKeys, PkiError> {
+        let keys = TokenKeys::new(Self::open(folder)?);
+        Ok(match Self::read(&folder.join(Self::PREVIOUS_FILE))? {
+            Some(previous) => keys.with_previous(previous),
+            None => keys,
+        })
+    }
+
+    /// The key in this folder that signs, or a new one.
+    fn open(folder: &Path) -> Result<Self, PkiError> {
         make_private_folder(folder)?;
-        let path = folder.join(FILE);
-        let failed = |why: String| PkiError::TokenKey { path: path.clone(), why };
-        if let Some(pem) = read_if_there(&path)? {
-            let pair = KeyPair::from_pem(&pem).map_err(|error| failed(error.to_string()))?;
-            return Self::from_key_pair(&pair).map_err(failed);
+        let path = folder.join(Self::FILE);
+        match Self::read(&path)? {
+            Some(key) => Ok(key),
+            None => Self::make(&path),
         }
+    }
+
+    /// From now on a new key signs; what the one before has signed stays good.
+    ///
+    /// # Errors
+    /// When a rotation is under way. See [`PkiError`].
+    pub fn rotate(folder: &Path) -> Result<(), PkiError> {
+        let (path, previous) = (folder.join(Self::FILE), folder.join(Self::PREVIOUS_FILE));
+        Self::open(folder)?;
+        let current = read_if_there(&path)?;
+        match read_if_there(&previous)? {
+            None => {}
+            // a crash came between the two steps below
+            Some(previous) if Some(&previous) == current.as_ref() => {}
+            Some(_) => return Err(PkiError::RotationUnderWay { previous }),
+        }
+        if let Some(current) = current {
+            write_private(&previous, current.as_bytes())
+                .map_err(|source| PkiError::Write { path: previous, source })?;
+        }
+        Self::make(&path).map(drop)
+    }
+
+    /// Since when a rotation is under way: the key before is known still. None when it is not.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn rotated_at(folder: &Path) -> Result<Option<SystemTime>, PkiError> {
+        let path = folder.join(Self::PREVIOUS_FILE);
+        match std::fs::metadata(&path).and_then(|found| found.modified()) {
+            Ok(time) => Ok(Some(time)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(PkiError::Read { path, source }),
+        }
+    }
+
+    /// Ends a rotation: what the key before has signed is void.
+    ///
+    /// # Errors
+    /// When its file cannot be removed.
+    pub fn retire_previous(folder: &Path) -> Result<(), PkiError> {
+        let path = folder.join(Self::PREVIOUS_FILE);
+        let removed = std::fs::remove_file(&path).and_then(|()| sync_folder_of(&path));
+        removed.map_err(|source| PkiError::Write { path, source })
+    }
+
+    fn read(path: &Path) -> Result<Option<Self>, PkiError> {
+        let Some(pem) = read_if_there(path)? else { return Ok(None) };
+        let failed = |why: String| PkiError::TokenKey { path: path.to_owned(), why };
+        let pair = KeyPair::from_pem(&pem).map_err(|error| failed(error.to_string()))?;
+        Self::from_key_pair(&pair).map(Some).map_err(failed)
+    }
+
+    fn make(path: &Path) -> Result<Self, PkiError> {
+        let failed = |why: String| PkiError::TokenKey { path: path.to_owned(), why };
         let pair = KeyPair::generate().map_err(|error| failed(error.to_string()))?;
         let key = Self::from_key_pair(&pair).map_err(failed)?;
-        write_private(&path, pair.serialize_pem().as_bytes())
-            .map_err(|source| PkiError::Write { path: path.clone(), source })?;
+        write_private(path, pair.serialize_pem().as_bytes())
+            .map_err(|source| PkiError::Write { path: path.to_owned(), source })?;
         Ok(key)
     }
 
@@ -58,7 +130,7 @@ impl TokenKey {
     /// # Errors
     /// When no key can be made.
     pub fn ephemeral() -> Result<Self, PkiError> {
-        let failed = |why: String| PkiError::TokenKey { path: FILE.into(), why };
+        let failed = |why: String| PkiError::TokenKey { path: Self::FILE.into(), why };
         let pair = KeyPair::generate().map_err(|error| failed(error.to_string()))?;
         Self::from_key_pair(&pair).map_err(failed)
     }
@@ -134,13 +206,44 @@ mod tests {
         let folder = dir.path().join("pki");
         let token = sign(&TokenKey::open(&folder).unwrap(), &claims()).unwrap();
         assert_eq!(verify(&TokenKey::open(&folder).unwrap(), &token), Ok(claims()));
-        let mode = std::fs::metadata(folder.join(FILE)).unwrap().permissions().mode();
+        let mode = std::fs::metadata(folder.join(TokenKey::FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let other = TokenKey::ephemeral().unwrap();
         assert_eq!(verify(&other, &token), Err(TokenError::OtherKey));
-        std::fs::write(folder.join(FILE), "nonsense").unwrap();
+        std::fs::write(folder.join(TokenKey::FILE), "nonsense").unwrap();
         let error = TokenKey::open(&folder).err().unwrap().to_string();
         assert!(error.contains("sa.key"), "{error}");
+    }
+
+    #[test]
+    fn during_a_rotation_both_keys_are_kept_also_when_a_crash_came_in_between() {
+        let dir = tempfile::tempdir().unwrap();
+        let key_ids = || {
+            let id =
+                |file: &str| TokenKey::read(&dir.path().join(file)).unwrap().map(|key| key.key_id);
+            (id(TokenKey::FILE), id(TokenKey::PREVIOUS_FILE))
+        };
+        TokenKey::open_all(dir.path()).unwrap();
+        let (Some(first), None) = key_ids() else { panic!("one key is made") };
+        assert_eq!(TokenKey::rotated_at(dir.path()).unwrap(), None);
+        // as a crash leaves it
+        std::fs::copy(dir.path().join(TokenKey::FILE), dir.path().join(TokenKey::PREVIOUS_FILE))
+            .unwrap();
+        TokenKey::rotate(dir.path()).unwrap();
+        let (Some(second), Some(previous)) = key_ids() else { panic!("both are kept") };
+        assert_eq!(previous, first);
+        assert_ne!(second, first);
+        assert!(TokenKey::rotated_at(dir.path()).unwrap().is_some());
+        let mode = std::fs::metadata(dir.path().join(TokenKey::PREVIOUS_FILE))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let error = TokenKey::rotate(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("token-key retire"), "{error}");
+        assert_eq!(key_ids(), (Some(second.clone()), Some(first)));
+        TokenKey::retire_previous(dir.path()).unwrap();
+        assert_eq!(key_ids(), (Some(second), None));
     }
 
     /// RFC 8725: the header is an attacker's; no other algorithm is ever tried.

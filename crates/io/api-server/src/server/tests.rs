@@ -13,7 +13,7 @@ use tokio_rustls::client::TlsStream;
 use super::*;
 use crate::SystemClock;
 use crate::memory_front::front_in_memory;
-use crate::pki::CertificateAuthority;
+use crate::pki::{CERTIFICATE_LIFETIME, CertificateAuthority};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -21,7 +21,8 @@ struct World {
     server: Arc<ApiServer>,
     table: ConnectionTable,
     graceful: GracefulShutdown,
-    pki: CertificateAuthority,
+    pki: Arc<CertificateAuthority>,
+    clock: SystemClock,
 }
 
 /// A client's end, unencrypted still, and the task that serves the other end.
@@ -33,14 +34,16 @@ struct Dialled {
 impl World {
     fn new(connections: ConnectionLimits) -> Self {
         let clock = SystemClock::start();
-        let pki = CertificateAuthority::ephemeral(clock.now()).unwrap();
+        let pki = Arc::new(CertificateAuthority::ephemeral(clock.now()).unwrap());
+        let tls = TlsListener::new(Arc::clone(&pki), &[], clock.shared()).unwrap();
         let front = front_in_memory(&clock, AuthorizationMode::Rbac);
         let limits = ServerLimits { connections, ..ServerLimits::default() };
         Self {
-            server: Arc::new(ApiServer::new(front, TlsListener::new(&pki, &[]).unwrap(), limits)),
+            server: Arc::new(ApiServer::new(front, tls, limits)),
             table: ConnectionTable::new(connections),
             graceful: GracefulShutdown::new(),
             pki,
+            clock,
         }
     }
 
@@ -64,7 +67,7 @@ impl World {
         let config = match user {
             None => builder.with_no_client_auth(),
             Some(user) => {
-                let issued = self.pki.client(user).unwrap();
+                let issued = self.pki.client(user, CERTIFICATE_LIFETIME, self.clock.now()).unwrap();
                 let pem = issued.certificate_pem.as_bytes();
                 let key = PrivateKeyDer::from_pem_slice(issued.key_pem.as_bytes()).unwrap();
                 let chain = vec![CertificateDer::from_pem_slice(pem).unwrap()];

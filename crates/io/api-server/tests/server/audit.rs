@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
+use rekindle_api::auth::token::TokenKeys;
 use rekindle_api::{Api, ApiParts, Entropy};
 use rekindle_api_server::pki::TokenKey;
 use rekindle_api_server::{
@@ -48,7 +49,8 @@ fn audited(policy: Value) -> AuditedFront {
     let is_broken = Arc::new(AtomicBool::new(false));
     let entropy = Box::new(BreakableEntropy(OsEntropy::default(), Arc::clone(&is_broken)));
     let parts = ApiParts { entropy, ..memory_front::api_parts() };
-    let api = Api::with_tokens(parts, TokenKey::ephemeral().unwrap());
+    let api = Api::new(parts);
+    api.set_token_keys(TokenKeys::new(TokenKey::ephemeral().unwrap()));
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("audit.log");
     let limits = RotationLimits { file_bytes_max: 1 << 20, files_max: None, days_max: None };

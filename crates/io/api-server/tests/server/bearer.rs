@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use rekindle_api::Api;
+use rekindle_api::auth::token::TokenKeys;
 use rekindle_api_server::pki::TokenKey;
 use rekindle_api_server::{Front, InProcessService, SystemClock};
 use rekindle_kinds::identity::{ClientIdentity, UserInfo};
@@ -16,7 +17,8 @@ const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const TOKEN: &str = "/api/v1/namespaces/default/serviceaccounts/default/token";
 
 fn front() -> Front {
-    let api = Api::with_tokens(memory_front::api_parts(), TokenKey::ephemeral().unwrap());
+    let api = Api::new(memory_front::api_parts());
+    api.set_token_keys(TokenKeys::new(TokenKey::ephemeral().unwrap()));
     memory_front::front(api, &SystemClock::start())
 }
 

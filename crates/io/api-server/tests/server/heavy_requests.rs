@@ -10,7 +10,7 @@ use http::{Request, StatusCode};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use rekindle_api::{Api, ApiParts, Entropy};
-use rekindle_api_server::pki::CertificateAuthority;
+use rekindle_api_server::pki::{CERTIFICATE_LIFETIME, CertificateAuthority};
 use rekindle_api_server::{ApiServer, Front, OsEntropy, ServerLimits, SystemClock, TlsListener};
 use rekindle_kinds::identity::UserInfo;
 use rustls::pki_types::pem::PemObject;
@@ -46,7 +46,7 @@ impl Entropy for GatedEntropy {
 struct World {
     address: SocketAddr,
     front: Front,
-    pki: CertificateAuthority,
+    pki: Arc<CertificateAuthority>,
     gate: Arc<Mutex<Option<mpsc::Receiver<()>>>>,
     reached: tokio::sync::mpsc::UnboundedReceiver<()>,
 }
@@ -55,7 +55,7 @@ impl World {
     /// An API that is served on the test's own and only thread.
     async fn new() -> Self {
         let clock = SystemClock::start();
-        let pki = CertificateAuthority::ephemeral(clock.now()).unwrap();
+        let pki = Arc::new(CertificateAuthority::ephemeral(clock.now()).unwrap());
         let gate = Arc::new(Mutex::new(None));
         let (told, reached) = tokio::sync::mpsc::unbounded_channel();
         let entropy =
@@ -64,7 +64,7 @@ impl World {
         let front = memory_front::front(Api::new(parts), &clock);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let tls = TlsListener::new(&pki, &[address.ip()]).unwrap();
+        let tls = TlsListener::new(Arc::clone(&pki), &[address.ip()], clock.shared()).unwrap();
         let server = ApiServer::new(front.clone(), tls, ServerLimits::default());
         tokio::spawn(server.serve(listener, futures::future::pending()));
         Self { address, front, pki, gate, reached }
@@ -75,7 +75,7 @@ impl World {
         let ca = CertificateDer::from_pem_slice(self.pki.ca_pem().as_bytes()).unwrap();
         roots.add(ca).unwrap();
         let user = UserInfo::new(name, ["system:masters".to_owned()]);
-        let issued = self.pki.client(&user).unwrap();
+        let issued = self.pki.client(&user, CERTIFICATE_LIFETIME, self.front.now()).unwrap();
         let pem = issued.certificate_pem.as_bytes();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = rustls::ClientConfig::builder_with_provider(provider)

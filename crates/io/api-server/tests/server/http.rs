@@ -10,7 +10,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody};
 use rekindle_api::node_query::LogQuery;
 use rekindle_api::{Api, ApiParts};
-use rekindle_api_server::pki::CertificateAuthority;
+use rekindle_api_server::pki::{CERTIFICATE_LIFETIME, CertificateAuthority, RevokedCertificates};
 use rekindle_api_server::{
     ApiServer, Front, FrontBody, InProcessService, LogRequestError, LogStream, NodeLogs,
     ServerLimits, SystemClock, TlsListener,
@@ -18,6 +18,7 @@ use rekindle_api_server::{
 use rekindle_kinds::identity::{ClientIdentity, UserInfo};
 use rekindle_store::backup::{BackupDecoder, BackupPart};
 use rekindle_types::log_options::{ContainerRun, LogSince};
+use rekindle_types::{Tick, TickDuration};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
@@ -57,9 +58,9 @@ impl NodeLogs for FakeLogs {
 }
 
 /// A front with logs, and its CA.
-fn front() -> (Front, CertificateAuthority) {
+fn front() -> (Front, Arc<CertificateAuthority>) {
     let clock = SystemClock::start();
-    let pki = CertificateAuthority::ephemeral(clock.now()).unwrap();
+    let pki = Arc::new(CertificateAuthority::ephemeral(clock.now()).unwrap());
     let parts = ApiParts { ca_bundle: pki.ca_pem().to_owned(), ..memory_front::api_parts() };
     (memory_front::front_with_logs(Api::new(parts), &clock, Arc::new(FakeLogs)), pki)
 }
@@ -449,7 +450,8 @@ async fn connect(
     let config = match user {
         None => builder.with_no_client_auth(),
         Some(user) => {
-            let issued = pki.client(user).unwrap();
+            let issued =
+                pki.client(user, CERTIFICATE_LIFETIME, SystemClock::start().now()).unwrap();
             let chain =
                 vec![CertificateDer::from_pem_slice(issued.certificate_pem.as_bytes()).unwrap()];
             builder
@@ -463,6 +465,11 @@ async fn connect(
     let stream = TcpStream::connect(address).await.unwrap();
     let name = rustls::pki_types::ServerName::try_from("127.0.0.1").unwrap();
     tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+}
+
+fn listener_tls(front: &Front, pki: &Arc<CertificateAuthority>) -> TlsListener {
+    let clock = front.clone();
+    TlsListener::new(Arc::clone(pki), &[], Arc::new(move || clock.now())).unwrap()
 }
 
 async fn get_over_tls(
@@ -488,7 +495,7 @@ async fn over_tls_the_certificate_says_who_asks_and_the_server_stops_gracefully(
     let (front, pki) = front();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let tls = TlsListener::new(&pki, &[address.ip()]).unwrap();
+    let tls = listener_tls(&front, &pki);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let server = ApiServer::new(front.clone(), tls, ServerLimits::default());
     let serving = tokio::spawn(server.serve(listener, async { drop(stopped.await) }));
@@ -508,7 +515,7 @@ async fn over_tls_the_certificate_says_who_asks_and_the_server_stops_gracefully(
     let foreign = CertificateAuthority::ephemeral(front.now()).unwrap();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(pki.ca_pem().as_bytes()).unwrap()).unwrap();
-    let issued = foreign.client(&masters).unwrap();
+    let issued = foreign.client(&masters, CERTIFICATE_LIFETIME, front.now()).unwrap();
     let config = rustls::ClientConfig::builder_with_provider(Arc::new(
         rustls::crypto::ring::default_provider(),
     ))
@@ -549,12 +556,54 @@ async fn over_tls_the_certificate_says_who_asks_and_the_server_stops_gracefully(
 }
 
 #[tokio::test]
+async fn a_revoked_certificate_is_no_identity_and_ends_what_runs_under_it() {
+    let (front, pki) = front();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let tls = listener_tls(&front, &pki);
+    let server = ApiServer::new(front.clone(), tls, ServerLimits::default());
+    let serving = tokio::spawn(server.serve(listener, futures::future::pending()));
+    let jane = UserInfo::new("jane", ["system:masters".to_owned()]);
+    let bob = UserInfo::new("bob", ["system:masters".to_owned()]);
+    let watch = format!("GET {CONFIG_MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+    let mut first = [0; 64];
+    let mut janes = connect(address, &pki, Some(&jane)).await;
+    janes.write_all(watch.as_bytes()).await.unwrap();
+    janes.read_exact(&mut first).await.unwrap();
+    assert!(first.starts_with(b"HTTP/1.1 200"));
+    let mut bobs = connect(address, &pki, Some(&bob)).await;
+    bobs.write_all(watch.as_bytes()).await.unwrap();
+    bobs.read_exact(&mut first).await.unwrap();
+
+    let mut revoked = RevokedCertificates::default();
+    revoked.revoke("jane", front.now() + TickDuration::from_secs(60));
+    assert_eq!(front.revoke_certificates(revoked), 1);
+    let mut rest = Vec::new();
+    // without a last chunk: it did not end by itself
+    let _ = janes.read_to_end(&mut rest).await;
+    assert!(!rest.ends_with(b"0\r\n\r\n"), "{}", String::from_utf8_lossy(&rest));
+    let again = get_over_tls(address, &pki, Some(&jane), PODS).await;
+    assert!(again.starts_with("HTTP/1.1 401"), "{again}");
+    let other = get_over_tls(address, &pki, Some(&bob), PODS).await;
+    assert!(other.starts_with("HTTP/1.1 200"), "{other}");
+
+    // a certificate that was issued later is good
+    assert_eq!(front.revoke_certificates(RevokedCertificates::default()), 0);
+    let mut revoked = RevokedCertificates::default();
+    revoked.revoke("jane", Tick::from_secs(1));
+    front.revoke_certificates(revoked);
+    let again = get_over_tls(address, &pki, Some(&jane), PODS).await;
+    assert!(again.starts_with("HTTP/1.1 200"), "{again}");
+    serving.abort();
+}
+
+#[tokio::test]
 async fn a_100_mb_body_over_tls_gets_its_answer() {
     let (front, pki) = front();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let server =
-        ApiServer::new(front, TlsListener::new(&pki, &[]).unwrap(), ServerLimits::default());
+    let tls = listener_tls(&front, &pki);
+    let server = ApiServer::new(front, tls, ServerLimits::default());
     let serving = tokio::spawn(server.serve(listener, futures::future::pending()));
     let masters = UserInfo::new("root", ["system:masters".to_owned()]);
     let mut stream = connect(address, &pki, Some(&masters)).await;

@@ -102,6 +102,11 @@ impl CertificateIssuer {
         })
     }
 
+    /// When its certificate ends.
+    pub fn ends_at(&self) -> Tick {
+        self.not_after
+    }
+
     /// Whether this is its key: the SubjectPublicKeyInfo of RFC 5280, DER.
     pub fn has_public_key(&self, der: &[u8]) -> bool {
         self.public_key == der

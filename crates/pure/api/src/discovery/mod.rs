@@ -82,7 +82,7 @@ impl Discovery {
                 self.openapi.document(registry, group, version, request)
             }
             [".well-known", "openid-configuration"] => api.tokens.configuration(),
-            ["openid", "v1", "jwks"] => api.tokens.keys(),
+            ["openid", "v1", "jwks"] => api.tokens.key_set(),
             [] => Ok(classic::paths(all)),
             _ => Ok(no_page()),
         }

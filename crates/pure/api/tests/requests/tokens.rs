@@ -1,8 +1,10 @@
 //! Tokens of service accounts: issued, known, and void when what they were made for is gone.
 
+use rekindle_api::auth::token::TokenKeys;
 use rekindle_kinds::identity::ClientIdentity;
 use serde_json::{Value, json};
 
+use crate::harness::digest_key::DigestKey;
 use crate::harness::{Bench, PODS, Reply, pod};
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
@@ -66,6 +68,29 @@ fn a_token_makes_its_bearer_the_service_account() {
         assert_eq!(keys["keys"][0]["alg"], "ES256");
         assert_eq!(bench.get("/.well-known/openid-configuration")["issuer"], ISSUER);
     });
+}
+
+#[test]
+fn tokens_of_the_key_before_are_good_until_it_is_retired() {
+    let keys = || TokenKeys::new(DigestKey("second"));
+    let ids = |bench: &mut Bench| -> Vec<String> {
+        let keys = bench.get("/openid/v1/jwks");
+        let keys = keys["keys"].as_array().unwrap();
+        keys.iter().map(|key| key["kid"].as_str().unwrap().to_owned()).collect()
+    };
+    let mut bench = Bench::new();
+    let first = token(&mut bench, "default", &json!({}));
+    bench.api.set_token_keys(keys().with_previous(DigestKey::default()));
+    let second = token(&mut bench, "default", &json!({}));
+    assert!(is_good(&bench, &first) && is_good(&bench, &second));
+    assert_eq!(ids(&mut bench), ["second", "digest"], "who verifies tokens finds both");
+    // the header says one key, the signature is of the other
+    let (_, forged) = first.split_once('.').unwrap();
+    let (header, _) = second.split_once('.').unwrap();
+    assert!(!is_good(&bench, &format!("{header}.{forged}")));
+    bench.api.set_token_keys(keys());
+    assert!(!is_good(&bench, &first) && is_good(&bench, &second));
+    assert_eq!(ids(&mut bench), ["second"]);
 }
 
 #[test]

@@ -3,13 +3,13 @@
 #![allow(unreachable_pub, reason = "a module of a test")]
 
 mod any_signature;
-mod digest_key;
+pub mod digest_key;
 
 use any_signature::AnySignature;
 use bytes::Bytes;
-use digest_key::DigestKey;
 use rekindle_api::admission_session::{AdmissionSession, WebhookQuestion};
 use rekindle_api::auth::AuthorizationMode;
+use rekindle_api::auth::token::TokenKeys;
 use rekindle_api::{Api, ApiAnswer, ApiParts, ApiRequest, Entropy, EventStream, RequestOutcome};
 use rekindle_kinds::identity::{ClientIdentity, UserInfo};
 use rekindle_store::memory::MemoryDisk;
@@ -70,7 +70,8 @@ impl Bench {
             authorizer: AuthorizationMode::Rbac,
             ca_bundle: "CA\n".to_owned(),
         };
-        let api = Api::with_tokens(parts, DigestKey);
+        let api = Api::new(parts);
+        api.set_token_keys(TokenKeys::new(digest_key::DigestKey::default()));
         api.verify_signatures_with(AnySignature);
         api.configure_front_proxy("FRONT PROXY CA\n");
         let pending = api.bootstrap(START).unwrap();
