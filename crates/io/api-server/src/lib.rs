@@ -33,6 +33,7 @@ mod memory_front;
 mod metrics;
 pub mod node_link;
 mod nodes;
+mod own_requests;
 pub mod pki;
 mod pod_dialer;
 mod proxy;
@@ -43,6 +44,7 @@ mod server_trust;
 mod shares;
 mod streams;
 mod tls;
+mod token_secrets;
 mod webhooks;
 mod work_pool;
 
@@ -68,3 +70,4 @@ pub use streams::{
     NoStreams, NodeStreamError, NodeStreams, PortConnection, ProcessSession, Reader, Writer,
 };
 pub use tls::{OsEntropy, TlsListener};
+pub use token_secrets::keep_token_secrets;

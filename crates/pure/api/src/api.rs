@@ -6,6 +6,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use http::Method;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::core::v1::Secret;
 use rekindle_flow_control::FlowConfiguration;
 use rekindle_kinds::api_service::ServerAvailability;
 use rekindle_kinds::certificate_signing_request::SignatureVerifier;
@@ -48,6 +49,7 @@ use crate::service_addresses;
 use crate::shared::{ApiParts, ApiShared};
 use crate::status::ApiError;
 use crate::subresources::{self, binding};
+use crate::token_secrets::{self, FollowedTokenSecret, FollowedTokenSecrets, TokenSecretDecision};
 use crate::verbs::{self, request_checks};
 
 /// The API. Cheap to clone; all clones are the same.
@@ -274,6 +276,31 @@ impl Api {
     /// When the store refuses.
     pub fn follow_signing_requests(&self) -> Result<Option<FollowedRequests>, ApiError> {
         FollowedRequests::begin(&self.shared)
+    }
+
+    /// The Secrets for tokens, and what may have to be done with them from then on. None when the
+    /// kind is not served.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub fn follow_token_secrets(&self) -> Result<Option<FollowedTokenSecrets>, ApiError> {
+        FollowedTokenSecrets::begin(&self.shared)
+    }
+
+    /// The next of them; none when the store ends. May be dropped at any time.
+    pub async fn next_token_secret(
+        &self,
+        followed: &mut FollowedTokenSecrets,
+    ) -> Option<FollowedTokenSecret> {
+        followed.next(&self.shared).await
+    }
+
+    /// What is to be done with a Secret that may be one for a token.
+    ///
+    /// # Errors
+    /// When the token cannot be signed.
+    pub fn decide_token_secret(&self, secret: &Secret) -> Result<TokenSecretDecision, ApiError> {
+        token_secrets::decide(&self.shared, secret)
     }
 
     /// The CertificateSigningRequest of this name, as it is durable.

@@ -63,6 +63,7 @@ mod stored;
 mod stored_check;
 mod subresources;
 mod terms;
+pub mod token_secrets;
 mod tokens;
 mod verbs;
 mod watch_conversion;

@@ -1,5 +1,8 @@
 //! Objects as the store has them.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_kinds::registry::{AnyObject, KindEntry, Registry};
 use rekindle_store::{Store, StoredObject};
@@ -27,6 +30,19 @@ pub(crate) struct StoredState<'a> {
 }
 
 impl StoredState<'_> {
+    /// An object of the core group, if it is there and of this type.
+    pub(crate) fn object_of<T: Any + Send + Sync>(
+        &self,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Arc<T>> {
+        let entry = self.registry.find("", "v1", plural)?;
+        let stored = self.store.get(&keys::object(entry, namespace, name))?;
+        let decoded: Arc<dyn AnyObject> = decode_stored(entry, &stored).ok()?.into();
+        decoded.into_any().downcast().ok()
+    }
+
     /// The metadata of an object of the core group, if it is there.
     pub(crate) fn meta_of(&self, plural: &str, namespace: &str, name: &str) -> Option<ObjectMeta> {
         let entry = self.registry.find("", "v1", plural)?;

@@ -7,15 +7,20 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use k8s_openapi::api::core::v1::Secret;
 use rekindle_kinds::identity::{ClientIdentity, UserInfo, service_account};
 use rekindle_kinds::validation::ListKeys;
 use rekindle_types::{Tick, TickDuration};
 use serde_json::{Value, json};
 
-use crate::auth::token::{self, BoundObject, KubernetesClaims, TokenClaims, TokenError, TokenKeys};
+use crate::auth::token::{
+    self, BoundObject, KubernetesClaims, SecretTokenClaims, SignedClaims, TokenClaims, TokenError,
+    TokenKeys,
+};
 use crate::outcome::ApiAnswer;
 use crate::status::ApiError;
 use crate::stored::StoredState;
+use crate::token_secrets::TOKEN;
 
 /// Who issues, and the audience that a token has unless another is asked for: the name that kubeadm
 /// gives to clusters.
@@ -107,6 +112,13 @@ impl TokenIssuer {
         Ok((token, ends))
     }
 
+    /// The token of a Secret.
+    pub(crate) fn issue_for_secret(&self, claims: &SecretTokenClaims) -> Result<String, ApiError> {
+        let keys =
+            self.keys().ok_or_else(|| ApiError::unavailable(TokenRefusal::NoKey.to_string()))?;
+        token::sign(keys.signing(), claims).map_err(ApiError::internal)
+    }
+
     /// Who shows this token to us.
     pub(crate) fn authenticate(
         &self,
@@ -128,7 +140,14 @@ impl TokenIssuer {
         audiences: &[String],
         now: Tick,
     ) -> Result<VerifiedToken, TokenRefusal> {
-        let claims = self.keys().ok_or(TokenRefusal::NoKey)?.verify(token)?;
+        let claims = match self.keys().ok_or(TokenRefusal::NoKey)?.verify(token)? {
+            SignedClaims::Requested(claims) => claims,
+            SignedClaims::OfSecret(claims) => {
+                let audiences = fitting_audiences(&[ISSUER.to_owned()], audiences)?;
+                check_secret(state, &claims, token)?;
+                return Ok(VerifiedToken { user: owner_of_secret(claims), audiences });
+            }
+        };
         if claims.iss != ISSUER {
             return Err(TokenRefusal::Issuer);
         }
@@ -136,14 +155,7 @@ impl TokenIssuer {
         if claims.exp <= seconds || claims.nbf > seconds.saturating_add(LEEWAY.as_secs()) {
             return Err(TokenRefusal::Time);
         }
-        let us = [ISSUER.to_owned()];
-        let asked = if audiences.is_empty() { &us[..] } else { audiences };
-        let given: ListKeys<&String> = claims.aud.iter().collect();
-        let fitting: Vec<String> =
-            asked.iter().filter(|audience| given.has(audience)).cloned().collect();
-        if fitting.is_empty() {
-            return Err(TokenRefusal::Audience(claims.aud, asked.to_vec()));
-        }
+        let fitting = fitting_audiences(&claims.aud, audiences)?;
         check_bound(state, &claims.private, now)?;
         Ok(VerifiedToken { user: user(claims), audiences: fitting })
     }
@@ -171,6 +183,45 @@ impl TokenIssuer {
         let answer = ApiAnswer::json(http::StatusCode::OK, document.to_string());
         Ok(ApiAnswer { content_type: "application/jwk-set+json", ..answer })
     }
+}
+
+/// Those of the audiences asked for that a token is good for; none means us.
+fn fitting_audiences(given: &[String], asked: &[String]) -> Result<Vec<String>, TokenRefusal> {
+    let us = [ISSUER.to_owned()];
+    let asked = if asked.is_empty() { &us[..] } else { asked };
+    let known: ListKeys<&String> = given.iter().collect();
+    let fitting: Vec<String> =
+        asked.iter().filter(|audience| known.has(audience)).cloned().collect();
+    if fitting.is_empty() {
+        return Err(TokenRefusal::Audience(given.to_vec(), asked.to_vec()));
+    }
+    Ok(fitting)
+}
+
+/// The Secret is there with this very token, and so is its account, under the same UID.
+fn check_secret(
+    state: StoredState<'_>,
+    claims: &SecretTokenClaims,
+    token: &str,
+) -> Result<(), TokenRefusal> {
+    let gone = |what, name: &str| TokenRefusal::Gone(what, name.to_owned());
+    let secret = state.object_of::<Secret>("secrets", &claims.namespace, &claims.secret);
+    let secret = secret.filter(|secret| secret.metadata.deletion_timestamp.is_none());
+    let secret = secret.ok_or_else(|| gone("secret", &claims.secret))?;
+    let held = secret.data.as_ref().and_then(|data| data.get(TOKEN));
+    if held.is_none_or(|held| held.0 != token.as_bytes()) {
+        return Err(gone("secret", &claims.secret));
+    }
+    let account = state.meta_of("serviceaccounts", &claims.namespace, &claims.account);
+    let same = account.is_some_and(|meta| {
+        meta.uid.as_ref() == Some(&claims.account_uid) && meta.deletion_timestamp.is_none()
+    });
+    if same { Ok(()) } else { Err(gone("service account", &claims.account)) }
+}
+
+fn owner_of_secret(claims: SecretTokenClaims) -> UserInfo {
+    let user = service_account::user(&claims.namespace, &claims.account);
+    UserInfo { uid: Some(claims.account_uid), ..user }
 }
 
 /// Everything that the token was made for is there, under the same UID, and not over.

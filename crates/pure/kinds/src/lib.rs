@@ -98,7 +98,7 @@ mod resource_quota;
 mod restart_ladder;
 mod restart_ledger;
 pub mod runtime_class;
-mod secret;
+pub mod secret;
 pub mod service;
 mod service_account;
 pub mod service_cidr;

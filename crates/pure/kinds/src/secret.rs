@@ -11,8 +11,10 @@ use crate::registry::resource::{ApiKind, ResourceNames, ResourceScope, TableCell
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, text};
 
-/// A token that never ends, from the time before TokenRequest.
-const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
+/// A token of a service account that never ends, from the time before TokenRequest.
+pub const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
+/// The annotation with the name of that account.
+pub const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 /// A certificate and its key.
 const TLS_TYPE: &str = "kubernetes.io/tls";
 
@@ -69,11 +71,6 @@ impl ApiKind for Secret {
     fn warnings(&self) -> Vec<String> {
         let data = self.data.as_ref();
         match text(self.type_.as_ref()) {
-            TOKEN_TYPE if !data.is_some_and(|data| data.contains_key("token")) => {
-                let warning = "type: kubernetes.io/service-account-token: accepted, but not enforced by this version of Rekindle: \
-                               no token is filled in; use `kubectl create token`, or the token that is mounted into the pod";
-                vec![warning.to_owned()]
-            }
             TLS_TYPE => data.and_then(tls_secret::warning).into_iter().collect(),
             _ => Vec::new(),
         }
@@ -116,12 +113,14 @@ fn required_by_type(secret: &Secret) -> Vec<FieldError> {
     };
     match text(secret.type_.as_ref()) {
         TOKEN_TYPE => {
-            let name = "kubernetes.io/service-account.name";
-            let named = secret.metadata.annotations.as_ref().and_then(|all| all.get(name));
+            let named = secret.metadata.annotations.as_ref().and_then(|all| all.get(ACCOUNT_NAME));
             if named.is_some_and(|account| !account.is_empty()) {
                 return Vec::new();
             }
-            vec![FieldError::required(Path::new("metadata").child("annotations").key(name), "")]
+            vec![FieldError::required(
+                Path::new("metadata").child("annotations").key(ACCOUNT_NAME),
+                "",
+            )]
         }
         "kubernetes.io/dockercfg" => json(".dockercfg"),
         "kubernetes.io/dockerconfigjson" => json(".dockerconfigjson"),

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::Instant;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rekindle_testkit::{Engine, PATIENCE, text};
 
 /// What kubectl says to the owner of a kubeconfig.
@@ -93,6 +95,32 @@ fn an_admin_whose_certificate_is_revoked_has_a_new_kubeconfig() {
         std::fs::read(engine.kubeconfig()).unwrap() != std::fs::read(&leaked).unwrap()
     });
     engine.kubectl(&["get", "namespaces"]);
+}
+
+/// As tools do that keep a token of an account.
+#[test]
+fn a_secret_gets_a_token_that_is_good_until_it_is_deleted() {
+    let engine = Engine::start();
+    engine.apply(
+        "
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: robot}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: robot, annotations: {kubernetes.io/service-account.name: robot}}
+type: kubernetes.io/service-account-token
+",
+    );
+    let held = engine.until_one("secret/robot", |secret| secret["data"]["token"].is_string());
+    let token = held["data"]["token"].as_str().unwrap();
+    let token = String::from_utf8(STANDARD.decode(token).unwrap()).unwrap();
+    let whoami = ["auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"];
+    let who = super::identity::with_token(&engine, &token, &whoami);
+    assert_eq!(text(&who.stdout), "system:serviceaccount:default:robot");
+    engine.kubectl(&["delete", "secret", "robot"]);
+    assert!(!is_known(&super::identity::with_token(&engine, &token, &whoami)));
 }
 
 #[test]

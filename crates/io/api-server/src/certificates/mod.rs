@@ -9,21 +9,17 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http::Method;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use rekindle_api::certificates::{
     CertificateOrder, FollowedRequest, FollowedRequests, SigningAgenda, SigningDecision,
     WrittenStatus, decide,
 };
 use rekindle_api::status::ApiError;
-use rekindle_kinds::identity::{ClientIdentity, UserInfo};
 use rekindle_types::{ObjectJson, Tick, path_segment};
-use serde_json::json;
 
-use super::caller::RequestSource;
 use super::front::Front;
+use super::own_requests::{self, OwnRequestError, deletion_as_seen};
 use super::pki::{CertificateAuthority, PkiError};
 
 pub use signatures::RingSignatures;
@@ -39,10 +35,8 @@ const COLLECTION: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequest
 enum SigningError {
     #[error(transparent)]
     Issue(#[from] PkiError),
-    #[error("{method} {path}: {status}: {answer}")]
-    Refused { method: Method, path: String, status: StatusCode, answer: String },
-    #[error("write the request")]
-    Request(#[from] http::Error),
+    #[error(transparent)]
+    Request(#[from] OwnRequestError),
 }
 
 /// Runs until `stop` resolves, or the store ends.
@@ -179,35 +173,15 @@ impl CertificateSigner {
     }
 
     async fn remove(&self, request: &CertificateSigningRequest) -> Result<(), SigningError> {
-        let precondition = json!({
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {
-                "uid": request.metadata.uid,
-                "resourceVersion": request.metadata.resource_version,
-            },
-        });
-        self.send(Method::DELETE, path_of(request), precondition.to_string().into()).await
+        let meta = &request.metadata;
+        let seen = deletion_as_seen(meta.uid.as_deref(), meta.resource_version.as_deref());
+        self.send(Method::DELETE, path_of(request), seen).await
     }
 
-    /// A request that is gone is no failure. One that has changed is tried again, unless its change
-    /// comes here before: a webhook may refuse with any code.
+    /// One that has changed is tried again, unless its change comes here before: a webhook may
+    /// refuse with any code.
     async fn send(&self, method: Method, path: String, body: Vec<u8>) -> Result<(), SigningError> {
-        let request = Request::builder()
-            .method(method.clone())
-            .uri(&path)
-            .header(http::header::CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(body)))?;
-        let caller = RequestSource::InProcess(ClientIdentity::User(UserInfo::internal(SIGNER)));
-        let response = self.front.serve(&caller, request).await;
-        let status = response.status();
-        if status.is_success() || status == StatusCode::NOT_FOUND {
-            return Ok(());
-        }
-        let answer = response.into_body().collect().await.map(|body| body.to_bytes());
-        let answer = answer.map(|body| String::from_utf8_lossy(&body).into_owned());
-        let answer = answer.unwrap_or_else(|_| "the answer was cut off".to_owned());
-        Err(SigningError::Refused { method, path, status, answer })
+        Ok(own_requests::send(&self.front, SIGNER, method, path, body).await?)
     }
 }
 

@@ -4,27 +4,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertificateParams, DnType, KeyPair};
 use rekindle_api::auth::AuthorizationMode;
+use rekindle_kinds::identity::UserInfo;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::SystemClock;
-use crate::memory_front::front_in_memory;
+use crate::memory_front::{call, front_in_memory};
 use crate::pki::ClientCertificate;
-
-async fn call(front: &Front, method: Method, path: &str, body: &Value) -> Value {
-    let request = Request::builder().method(method).uri(path);
-    let request = request.header(http::header::CONTENT_TYPE, "application/json");
-    let request = request.body(Full::new(Bytes::from(body.to_string()))).unwrap();
-    let admin = ClientIdentity::User(UserInfo::internal("admin"));
-    let response = front.serve(&RequestSource::InProcess(admin), request).await;
-    let status = response.status();
-    let answer = response.into_body().collect().await.unwrap().to_bytes();
-    let answer: Value = serde_json::from_slice(&answer).unwrap();
-    assert!(status.is_success(), "{answer}");
-    answer
-}
 
 /// A name may hold what a path cannot.
 const NAME: &str = "Ann's request #1?";

@@ -172,7 +172,7 @@ mod tests {
 
     use proptest::prelude::*;
     use rekindle_api::auth::token::{
-        BoundObject, KubernetesClaims, TokenClaims, TokenError, sign, verify,
+        BoundObject, KubernetesClaims, SignedClaims, TokenClaims, TokenError, sign, verify,
     };
 
     use super::*;
@@ -205,7 +205,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("pki");
         let token = sign(&TokenKey::open(&folder).unwrap(), &claims()).unwrap();
-        assert_eq!(verify(&TokenKey::open(&folder).unwrap(), &token), Ok(claims()));
+        let known = verify(&TokenKey::open(&folder).unwrap(), &token);
+        assert_eq!(known, Ok(SignedClaims::Requested(claims())));
         let mode = std::fs::metadata(folder.join(TokenKey::FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let other = TokenKey::ephemeral().unwrap();

@@ -1,13 +1,19 @@
 //! Tokens of service accounts: issued, known, and void when what they were made for is gone.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::core::v1::Secret;
 use rekindle_api::auth::token::TokenKeys;
+use rekindle_api::token_secrets::TokenSecretDecision;
 use rekindle_kinds::identity::ClientIdentity;
+use rekindle_types::TickDuration;
 use serde_json::{Value, json};
 
 use crate::harness::digest_key::DigestKey;
 use crate::harness::{Bench, PODS, Reply, pod};
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
@@ -68,6 +74,74 @@ fn a_token_makes_its_bearer_the_service_account() {
         assert_eq!(keys["keys"][0]["alg"], "ES256");
         assert_eq!(bench.get("/.well-known/openid-configuration")["issuer"], ISSUER);
     });
+}
+
+/// The Secret as the server fills it in.
+fn filled(bench: &mut Bench, name: &str) -> Value {
+    let secret = bench.get(&format!("{SECRETS}/{name}"));
+    let read: Secret = serde_json::from_value(secret).unwrap();
+    match bench.api.decide_token_secret(&read).unwrap() {
+        TokenSecretDecision::Fill(filled) => serde_json::to_value(filled).unwrap(),
+        decision => panic!("{decision:?}"),
+    }
+}
+
+#[test]
+fn the_token_of_a_secret_is_good_as_long_as_the_secret_holds_it_and_its_account_is_there() {
+    let mut bench = Bench::new();
+    account(&mut bench, "robot");
+    let secret = |account: &str| {
+        json!({
+            "metadata": {
+                "name": "robot-token",
+                "annotations": {"kubernetes.io/service-account.name": account},
+            },
+            "type": "kubernetes.io/service-account-token",
+        })
+    };
+    bench.create(SECRETS, secret("robot"));
+    let held = filled(&mut bench, "robot-token");
+    let token = held["data"]["token"].as_str().unwrap();
+    let token = String::from_utf8(STANDARD.decode(token).unwrap()).unwrap();
+    assert!(!is_good(&bench, &token), "it is not stored yet");
+    let path = format!("{SECRETS}/robot-token");
+    let stored = bench.call("PUT", &path, &held.to_string()).ok();
+    let read: Secret = serde_json::from_value(stored.clone()).unwrap();
+    assert_eq!(bench.api.decide_token_secret(&read).unwrap(), TokenSecretDecision::Leave);
+    bench.now = bench.now + TickDuration::from_secs(10 * 365 * 24 * 3600);
+    let ClientIdentity::User(user) = bench.api.authenticate(&token, bench.now).unwrap() else {
+        panic!()
+    };
+    assert_eq!(user.name, "system:serviceaccount:default:robot");
+    let uid = bench.get(&format!("{ACCOUNTS}/robot"))["metadata"]["uid"].clone();
+    assert_eq!(json!(user.uid), uid);
+    assert_eq!(stored["metadata"]["annotations"]["kubernetes.io/service-account.uid"], uid);
+    let review = bench.create(REVIEWS, json!({"spec": {"token": token}}));
+    assert_eq!(review["status"]["audiences"], json!([ISSUER]));
+    let review = bench.create(REVIEWS, json!({"spec": {"token": token, "audiences": ["vault"]}}));
+    assert_eq!(review["status"]["authenticated"], Value::Null);
+
+    // another token takes its place
+    let mut other = stored.clone();
+    other["data"]["token"] = json!(STANDARD.encode("another"));
+    bench.call("PUT", &path, &other.to_string()).ok();
+    assert!(!is_good(&bench, &token));
+    other = bench.get(&path);
+    other["data"]["token"] = stored["data"]["token"].clone();
+    bench.call("PUT", &path, &other.to_string()).ok();
+    assert!(is_good(&bench, &token));
+
+    // an account of the same name is another one
+    bench.call("DELETE", &format!("{ACCOUNTS}/robot"), "").ok();
+    assert!(!is_good(&bench, &token));
+    account(&mut bench, "robot");
+    assert!(!is_good(&bench, &token));
+    let read: Secret = serde_json::from_value(bench.get(&path)).unwrap();
+    assert_eq!(bench.api.decide_token_secret(&read).unwrap(), TokenSecretDecision::Remove);
+    bench.call("DELETE", &path, "").ok();
+    bench.create(SECRETS, secret("nobody"));
+    let read: Secret = serde_json::from_value(bench.get(&path)).unwrap();
+    assert_eq!(bench.api.decide_token_secret(&read).unwrap(), TokenSecretDecision::Remove);
 }
 
 #[test]

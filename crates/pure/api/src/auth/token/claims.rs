@@ -1,6 +1,7 @@
 //! What a token says. The names are upstream's (`pkg/serviceaccount/claims.go`), so that others can
 //! read our tokens.
 
+use rekindle_kinds::identity::service_account;
 use serde::{Deserialize, Serialize};
 
 /// The claims of a token.
@@ -51,4 +52,63 @@ pub struct BoundObject {
     /// Its UID.
     #[serde(default)]
     pub uid: String,
+}
+
+/// Who has issued the tokens of Secrets.
+const SECRET_ISSUER: &str = "kubernetes/serviceaccount";
+
+/// What the token of a Secret says. It ends with the Secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretTokenClaims {
+    iss: String,
+    /// The namespace of account and Secret.
+    #[serde(rename = "kubernetes.io/serviceaccount/namespace")]
+    pub namespace: String,
+    /// The Secret.
+    #[serde(rename = "kubernetes.io/serviceaccount/secret.name")]
+    pub secret: String,
+    /// The account.
+    #[serde(rename = "kubernetes.io/serviceaccount/service-account.name")]
+    pub account: String,
+    /// Its UID.
+    #[serde(rename = "kubernetes.io/serviceaccount/service-account.uid")]
+    pub account_uid: String,
+    sub: String,
+}
+
+impl SecretTokenClaims {
+    /// Those of a Secret.
+    pub fn new(namespace: &str, secret: &str, account: &str, account_uid: &str) -> Self {
+        Self {
+            iss: SECRET_ISSUER.to_owned(),
+            namespace: namespace.to_owned(),
+            secret: secret.to_owned(),
+            account: account.to_owned(),
+            account_uid: account_uid.to_owned(),
+            sub: service_account::user_name(namespace, account),
+        }
+    }
+}
+
+/// What a token says that one of our keys has signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SignedClaims {
+    /// It was asked for, and ends.
+    Requested(TokenClaims),
+    /// It lies in a Secret.
+    OfSecret(SecretTokenClaims),
+}
+
+impl SignedClaims {
+    pub(super) fn read(json: &[u8]) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Issued {
+            iss: String,
+        }
+        let Issued { iss } = serde_json::from_slice(json)?;
+        if iss == SECRET_ISSUER {
+            return serde_json::from_slice(json).map(Self::OfSecret);
+        }
+        serde_json::from_slice(json).map(Self::Requested)
+    }
 }

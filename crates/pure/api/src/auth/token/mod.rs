@@ -9,7 +9,7 @@ mod jws;
 mod signing_key;
 mod token_keys;
 
-pub use claims::{BoundObject, KubernetesClaims, TokenClaims};
+pub use claims::{BoundObject, KubernetesClaims, SecretTokenClaims, SignedClaims, TokenClaims};
 pub(crate) use signing_key::jwk;
 pub use signing_key::{SignatureFailure, SigningKey, sign, verify};
 pub use token_keys::TokenKeys;

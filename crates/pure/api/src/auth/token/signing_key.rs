@@ -2,8 +2,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Serialize;
 
-use super::{TokenClaims, TokenError, jws};
+use super::{SignedClaims, TokenError, jws};
 
 /// Bytes of each coordinate of a public key.
 const COORDINATE_BYTES: usize = 32;
@@ -43,7 +44,7 @@ pub(crate) struct Jwk<'k> {
 ///
 /// # Errors
 /// When the key cannot sign.
-pub fn sign(key: &dyn SigningKey, claims: &TokenClaims) -> Result<String, SignatureFailure> {
+pub fn sign(key: &dyn SigningKey, claims: &impl Serialize) -> Result<String, SignatureFailure> {
     let json = serde_json::to_vec(claims).expect("claims have text keys only");
     let unsigned = jws::unsigned(key.key_id(), &json);
     let signature = key.signature(unsigned.as_bytes())?;
@@ -54,12 +55,12 @@ pub fn sign(key: &dyn SigningKey, claims: &TokenClaims) -> Result<String, Signat
 ///
 /// # Errors
 /// When the token is not ours.
-pub fn verify(key: &dyn SigningKey, token: &str) -> Result<TokenClaims, TokenError> {
+pub fn verify(key: &dyn SigningKey, token: &str) -> Result<SignedClaims, TokenError> {
     let parts = jws::parse(token, key.key_id())?;
     if !key.is_signature(parts.signed, &parts.signature) {
         return Err(TokenError::Signature);
     }
-    serde_json::from_slice(&parts.claims).map_err(|_| TokenError::Malformed)
+    SignedClaims::read(&parts.claims).map_err(|_| TokenError::Malformed)
 }
 
 /// The public half.

@@ -1,6 +1,6 @@
 //! The keys of a cluster: one signs, and during a rotation another one is known still.
 
-use super::{SigningKey, TokenClaims, TokenError, verify};
+use super::{SignedClaims, SigningKey, TokenError, verify};
 
 /// Which keys make tokens good.
 pub struct TokenKeys {
@@ -34,7 +34,7 @@ impl TokenKeys {
     ///
     /// # Errors
     /// When the token is not ours.
-    pub(crate) fn verify(&self, token: &str) -> Result<TokenClaims, TokenError> {
+    pub(crate) fn verify(&self, token: &str) -> Result<SignedClaims, TokenError> {
         let mut refusal = TokenError::OtherKey;
         for key in self.all() {
             match verify(key, token) {
