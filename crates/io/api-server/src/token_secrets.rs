@@ -3,7 +3,6 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::Method;
 use k8s_openapi::api::core::v1::Secret;
@@ -13,12 +12,10 @@ use rekindle_types::{ObjectJson, path_segment};
 
 use super::front::Front;
 use super::own_requests::{self, OwnRequestError, deletion_as_seen};
+use super::store_feed::{self, FeedEnd};
 
 /// Who fills in.
 const USER: &str = "system:rekindle-token-secrets";
-/// After a failure.
-const AFTER_FAILURE: Duration = Duration::from_secs(30);
-
 /// Why a Secret is not as it should be.
 #[derive(Debug, thiserror::Error)]
 enum TokenSecretError {
@@ -30,44 +27,9 @@ enum TokenSecretError {
 
 /// Runs until `stop` resolves, or the store ends.
 pub async fn keep_token_secrets(front: Front, stop: impl Future<Output = ()>) {
-    let mut stop = std::pin::pin!(stop);
-    loop {
-        let followed = match front.api().follow_token_secrets() {
-            Ok(Some(followed)) => followed,
-            // the kind is not served
-            Ok(None) => return,
-            Err(error) => {
-                tracing::warn!(%error, "failed to watch Secrets for tokens");
-                tokio::select! {
-                    () = &mut stop => return,
-                    () = tokio::time::sleep(AFTER_FAILURE) => continue,
-                }
-            }
-        };
-        let pause = tokio::select! {
-            () = &mut stop => return,
-            end = keep(&front, followed) => match end {
-                FeedEnd::StoreClosed => return,
-                FeedEnd::Behind => Duration::ZERO,
-                FeedEnd::Failed => AFTER_FAILURE,
-            },
-        };
-        tokio::select! {
-            () = &mut stop => return,
-            () = tokio::time::sleep(pause) => {}
-        }
-    }
-}
-
-/// Why no more Secrets come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FeedEnd {
-    /// The watch fell behind the store's history: begin again.
-    Behind,
-    /// The store has ended.
-    StoreClosed,
-    /// Something could not be written: begin again later.
-    Failed,
+    let begin = || front.api().follow_token_secrets();
+    let run = |feed| keep(&front, feed);
+    store_feed::follow(stop, "Secrets for tokens", begin, run).await;
 }
 
 async fn keep(front: &Front, mut followed: FollowedTokenSecrets) -> FeedEnd {

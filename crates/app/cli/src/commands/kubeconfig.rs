@@ -1,7 +1,7 @@
 //! `rekindle kubeconfig`: certificates for users, by the key of an engine's CA. Who can read the
 //! data directory can become any user; the engine itself need not run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -94,9 +94,10 @@ fn revoke(args: &KubeconfigRevoke) -> anyhow::Result<()> {
 }
 
 /// The folder of keys of an engine that has run once.
-pub(super) fn existing_keys(data_dir: &Path) -> anyhow::Result<std::path::PathBuf> {
+pub(super) fn existing_keys(data_dir: &Path) -> anyhow::Result<PathBuf> {
     let folder = data_dir.join(PKI);
-    if !folder.join("ca.key").exists() {
+    let key = folder.join("ca.key");
+    if !key.try_exists().with_context(|| format!("look for {}", key.display()))? {
         bail!(
             "{} has no keys: start an engine with `rekindle up` first, or name its folder with --data-dir",
             data_dir.display()

@@ -90,24 +90,21 @@ impl KeyUpkeep {
     pub async fn run(mut self, stopped: impl Future<Output = ()>) {
         let mut stopped = std::pin::pin!(stopped);
         let watch = FolderWatch::new(&self.folder, WatchFlags::MOVED_TO | WatchFlags::DELETE);
-        let watch = watch.inspect_err(|error| {
-            tracing::warn!(%error, "failed to watch the folder of keys; changes take effect within a day");
-        });
+        let mut watch = watch.inspect_err(not_watched).ok();
         loop {
             // also what has changed before the watch began
             self.look().await;
             let changed = async {
                 match &watch {
-                    Ok(watch) => watch.changed().await,
-                    Err(_) => std::future::pending().await,
+                    Some(watch) => watch.changed().await,
+                    None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 () = &mut stopped => return,
                 () = tokio::time::sleep(LOOK_PERIOD) => {}
-                changed = changed => if let Err(error) = changed {
-                    tracing::warn!(%error, "failed to watch the folder of keys");
-                    tokio::time::sleep(LOOK_PERIOD).await;
+                changed = changed => if changed.inspect_err(not_watched).is_err() {
+                    watch = None;
                 }
             }
         }
@@ -159,4 +156,8 @@ impl KeyUpkeep {
             }
         }
     }
+}
+
+fn not_watched(error: &std::io::Error) {
+    tracing::warn!(%error, "failed to watch the folder of keys; changes take effect within a day");
 }

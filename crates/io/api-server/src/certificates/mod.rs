@@ -7,7 +7,6 @@ mod tests;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::Method;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
@@ -15,19 +14,17 @@ use rekindle_api::certificates::{
     CertificateOrder, FollowedRequest, FollowedRequests, SigningAgenda, SigningDecision,
     WrittenStatus, decide,
 };
-use rekindle_api::status::ApiError;
 use rekindle_types::{ObjectJson, Tick, path_segment};
 
 use super::front::Front;
 use super::own_requests::{self, OwnRequestError, deletion_as_seen};
 use super::pki::{CertificateAuthority, PkiError};
+use super::store_feed::{self, FeedEnd};
 
 pub use signatures::RingSignatures;
 
 /// Who signs.
 const SIGNER: &str = "system:rekindle-signer";
-/// After the requests could not be watched.
-const AFTER_FAILURE: Duration = Duration::from_secs(30);
 const COLLECTION: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
 /// Why nothing became of a decision.
@@ -45,38 +42,10 @@ pub async fn sign_certificates(
     authority: Arc<CertificateAuthority>,
     stop: impl Future<Output = ()>,
 ) {
-    let mut stop = std::pin::pin!(stop);
     let signer = CertificateSigner { front, authority };
-    loop {
-        let requests = match signer.follow() {
-            Ok(Some(requests)) => requests,
-            // the kind is not served
-            Ok(None) => return,
-            Err(error) => {
-                tracing::warn!(%error, "failed to watch signing requests");
-                tokio::select! {
-                    () = &mut stop => return,
-                    () = tokio::time::sleep(AFTER_FAILURE) => continue,
-                }
-            }
-        };
-        tokio::select! {
-            () = &mut stop => return,
-            end = signer.run(requests) => match end {
-                FeedEnd::Behind => {}
-                FeedEnd::StoreClosed => return,
-            },
-        }
-    }
-}
-
-/// Why no more changes come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FeedEnd {
-    /// The watch fell behind the store's history: begin again.
-    Behind,
-    /// The store has ended.
-    StoreClosed,
+    let begin = || signer.front.api().follow_signing_requests();
+    let run = |feed| signer.run(feed);
+    store_feed::follow(stop, "signing requests", begin, run).await;
 }
 
 struct CertificateSigner {
@@ -85,10 +54,6 @@ struct CertificateSigner {
 }
 
 impl CertificateSigner {
-    fn follow(&self) -> Result<Option<FollowedRequests>, ApiError> {
-        self.front.api().follow_signing_requests()
-    }
-
     async fn run(&self, mut requests: FollowedRequests) -> FeedEnd {
         let mut agenda = SigningAgenda::default();
         loop {

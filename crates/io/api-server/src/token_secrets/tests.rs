@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use http::StatusCode;
 use rekindle_api::auth::AuthorizationMode;
 use serde_json::{Value, json};
