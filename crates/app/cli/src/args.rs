@@ -12,6 +12,7 @@ mod ladder;
 mod leader_election;
 mod nodes;
 mod operator;
+mod store;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +39,7 @@ pub use operator::{MetricsAddress, ModeArg, OperatorArgs, ReportArgs, ReportOutp
 use rekindle_kinds::service_range::{ServiceRange, ServiceRangeError};
 use rekindle_runtime::image::HostImage;
 use serde::{Deserialize, Serialize};
+pub use store::StoreArgs;
 
 /// Rekindle runs Kubernetes manifests as real containers on this machine, and makes pods fully
 /// restartable.
@@ -196,7 +198,7 @@ pub struct Up {
     #[command(flatten)]
     pub audit: AuditArgs,
     #[command(flatten)]
-    pub encryption: EncryptionArgs,
+    pub store: StoreArgs,
     /// API and nodes only: controllers, scheduler and ladders run in processes of their own, which
     /// `rekindle controllers` starts
     #[arg(long)]

@@ -231,6 +231,12 @@ fn store(text: &mut Text, api: &Api) {
         text.sample(&[("group", &entry.group), ("resource", &entry.plural)], count as f64);
     }
     text.single(
+        "rekindle_store_bytes",
+        MetricKind::Gauge,
+        "Bytes of all objects, as --store-limit counts them.",
+        api.store().total_bytes() as f64,
+    );
+    text.single(
         "rekindle_store_revision",
         MetricKind::Gauge,
         "The newest durable revision.",

@@ -647,6 +647,7 @@ impl From<rekindle_store::StoreError> for ApiError {
             StoreError::Overloaded { .. } => Self::too_many_requests(error.to_string(), 1),
             StoreError::Closed => Self::unavailable(error.to_string()),
             StoreError::TooLarge { limit_bytes, .. } => Self::too_large(*limit_bytes),
+            StoreError::NoRoom { .. } => Self::insufficient_storage(error.to_string()),
             StoreError::Compacted { asked, oldest } => {
                 Self::expired(format!("too old resource version: {asked} ({oldest})"))
             }

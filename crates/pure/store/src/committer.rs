@@ -97,7 +97,7 @@ impl<D: Disk> Committer<D> {
     }
 
     fn fail(&mut self, queue: Vec<QueuedWrite>, error: &DiskError) {
-        let durable = self.shared.visible().revision();
+        let durable = self.shared.visible().durable();
         let behind = self.shared.writer().roll_back(durable);
         for queued in queue.into_iter().chain(behind) {
             queued.fail(StoreError::Disk { source: error.clone() });
@@ -110,7 +110,7 @@ impl<D: Disk> Drop for Committer<D> {
         let abandoned = {
             let mut writer = self.shared.writer();
             writer.gate = WriteGate::Closing;
-            writer.roll_back(self.shared.visible().revision())
+            writer.roll_back(self.shared.visible().durable())
         };
         let wakers = {
             let mut visible = self.shared.visible_mut();

@@ -59,6 +59,19 @@ pub enum StoreError {
         /// The limit, bytes.
         limit_bytes: usize,
     },
+    /// All objects together are as large as [`crate::StoreLimits`] allow.
+    #[error(
+        "write {key:?}: the store would have {bytes} bytes, more than its limit of {limit_bytes}: delete objects that are not \
+         needed, or raise the limit"
+    )]
+    NoRoom {
+        /// The object.
+        key: ObjectKey,
+        /// What all objects would have, bytes.
+        bytes: usize,
+        /// The limit, bytes.
+        limit_bytes: usize,
+    },
     /// So many writes wait for the disk that this one was turned away; try again later.
     #[error("write {key:?}: {queued} writes are waiting for the disk")]
     Overloaded {

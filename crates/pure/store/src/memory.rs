@@ -176,7 +176,7 @@ impl MemoryDiskState {
 }
 
 fn size_bytes(object: Option<&Arc<StoredObject>>) -> usize {
-    object.map_or(0, |object| object.key.as_str().len() + object.value.len())
+    object.map_or(0, |object| object.size())
 }
 
 fn path() -> PathBuf {

@@ -32,6 +32,11 @@ impl StoredObject {
         let (terms, other_encoding) = (KnownTerms::default(), Memo::default());
         Self { key, revision, value, terms, other_encoding }
     }
+
+    /// The bytes of its key and its value.
+    pub(crate) fn size(&self) -> usize {
+        self.key.as_str().len() + self.value.len()
+    }
 }
 
 impl fmt::Debug for StoredObject {
@@ -65,6 +70,16 @@ pub enum StoreEvent {
 }
 
 impl StoreEvent {
+    /// How many bytes more all objects have after it; less than none when they are fewer.
+    pub(crate) fn growth(&self) -> isize {
+        let of = |object: Option<&Arc<StoredObject>>| object.map_or(0, |object| object.size());
+        let after = match self {
+            Self::Put { object, .. } => object.size(),
+            Self::Delete { .. } => 0,
+        };
+        after.cast_signed() - of(self.previous()).cast_signed()
+    }
+
     /// The revision of the write that this event tells of.
     pub fn revision(&self) -> Revision {
         match self {

@@ -32,12 +32,13 @@ impl SharedStore {
         limits: StoreLimits,
         sealing: Option<Arc<dyn ValueSealing>>,
     ) -> Self {
+        let visible = VisibleState::from_disk(loaded);
         Self {
             limits,
             sealing,
-            writer: Mutex::new(StoreWriter::new(loaded.revision)),
+            writer: Mutex::new(StoreWriter::new(visible.durable())),
             work: Condvar::new(),
-            visible: RwLock::new(VisibleState::from_disk(loaded)),
+            visible: RwLock::new(visible),
         }
     }
 

@@ -85,6 +85,11 @@ impl Store {
         self.shared().visible().range(query)
     }
 
+    /// How many bytes all visible objects have, as [`StoreLimits`] count them.
+    pub fn total_bytes(&self) -> usize {
+        self.shared().visible().durable().total_bytes
+    }
+
     /// How many visible objects there are below a prefix.
     pub fn count(&self, prefix: &str) -> usize {
         let visible = self.shared().visible();
@@ -110,7 +115,7 @@ impl Store {
     /// # Errors
     /// Nothing was written when this fails: [`StoreError::AlreadyExists`],
     /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::TooLarge`],
-    /// [`StoreError::Overloaded`], [`StoreError::Closed`]. The [`PendingWrite`] may still resolve
+    /// [`StoreError::NoRoom`], [`StoreError::Overloaded`], [`StoreError::Closed`]. The [`PendingWrite`] may still resolve
     /// to [`StoreError::Disk`] or [`StoreError::Closed`].
     pub fn write(
         &self,

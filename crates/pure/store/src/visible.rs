@@ -13,6 +13,7 @@ use crate::limits::StoreLimits;
 use crate::object::{ObjectVersion, StoreEvent};
 use crate::range::{RangePage, RangeQuery};
 use crate::subscribers::{Subscriber, Subscribers};
+use crate::writer::DurableState;
 
 #[derive(Debug)]
 pub(crate) struct VisibleState {
@@ -20,6 +21,8 @@ pub(crate) struct VisibleState {
     pub(crate) history: EventHistory,
     pub(crate) subscribers: Subscribers,
     pub(crate) lifetime: StoreLifetime,
+    /// Of all objects.
+    total_bytes: usize,
 }
 
 /// Whether more events can come.
@@ -33,7 +36,9 @@ pub(crate) enum StoreLifetime {
 impl VisibleState {
     pub(crate) fn from_disk(loaded: DiskContent) -> Self {
         let mut index = VersionIndex::default();
+        let mut total_bytes = 0;
         for object in loaded.objects {
+            total_bytes += object.size();
             let object = Arc::new(object);
             index.apply(&object.key, ObjectVersion::Live(Arc::clone(&object)));
         }
@@ -42,11 +47,17 @@ impl VisibleState {
             history: EventHistory::starting_at(loaded.revision),
             subscribers: Subscribers::default(),
             lifetime: StoreLifetime::Open,
+            total_bytes,
         }
     }
 
     pub(crate) fn revision(&self) -> Revision {
         self.history.newest()
+    }
+
+    /// What is durable.
+    pub(crate) fn durable(&self) -> DurableState {
+        DurableState { revision: self.revision(), total_bytes: self.total_bytes }
     }
 
     /// Applies durable writes, oldest first; the wakers are to be woken once no lock is held.
@@ -59,6 +70,7 @@ impl VisibleState {
                 StoreEvent::Delete { revision, .. } => ObjectVersion::Deleted(*revision),
             };
             self.index.apply(event.key(), version);
+            self.total_bytes = self.total_bytes.saturating_add_signed(event.growth());
             self.history.push(event);
         }
         // The batch itself stays, whatever its size: a watcher that was up to date must be able to

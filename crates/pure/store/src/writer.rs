@@ -14,6 +14,9 @@ use crate::limits::StoreLimits;
 use crate::object::{ObjectVersion, StoreEvent, StoredObject};
 use crate::pending::{DurableWrite, PendingWrite, WriteCompleter, pending};
 
+/// The part of the limit, as its reciprocal, that is kept for what is there already.
+const UPDATE_RESERVE: usize = 8;
+
 /// What a write requires of the newest state, writes that wait for the disk included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WritePrecondition {
@@ -60,9 +63,18 @@ pub(crate) struct StoreWriter {
     heads: BTreeMap<ObjectKey, ObjectVersion>,
     queue: Vec<QueuedWrite>,
     queued_bytes: usize,
+    /// Of all objects in the newest state.
+    total_bytes: usize,
     newest: Revision,
     epoch: WriteEpoch,
     pub(crate) gate: WriteGate,
+}
+
+/// Where the newest state goes back to when a commit fails.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DurableState {
+    pub(crate) revision: Revision,
+    pub(crate) total_bytes: usize,
 }
 
 /// Whether writes are taken.
@@ -87,12 +99,13 @@ enum CommitWork {
 }
 
 impl StoreWriter {
-    pub(crate) fn new(newest: Revision) -> Self {
+    pub(crate) fn new(durable: DurableState) -> Self {
         Self {
             heads: BTreeMap::new(),
             queue: Vec::new(),
             queued_bytes: 0,
-            newest,
+            total_bytes: durable.total_bytes,
+            newest: durable.revision,
             epoch: WriteEpoch(0),
             gate: WriteGate::Open,
         }
@@ -116,6 +129,7 @@ impl StoreWriter {
         self.admit(key, limits)?;
         let write = (key, expect, mutation);
         let event = event_of(write, current, self.newest.next(), limits)?;
+        self.check_total(&event, 0, limits)?;
         Ok(self.push(event))
     }
 
@@ -131,12 +145,16 @@ impl StoreWriter {
             return Err(StoreError::RolledBack);
         }
         let mut revision = self.newest;
+        let mut growth = 0;
         let mut events = Vec::with_capacity(writes.len());
         for (write, current) in writes {
             self.admit(write.key, limits)?;
             revision = revision.next();
             let one = (write.key, write.expect, &write.mutation);
-            events.push(event_of(one, current.clone(), revision, limits)?);
+            let event = event_of(one, current.clone(), revision, limits)?;
+            self.check_total(&event, growth, limits)?;
+            growth += event.growth();
+            events.push(event);
         }
         Ok(events.into_iter().map(|event| self.push(event)).collect())
     }
@@ -175,6 +193,7 @@ impl StoreWriter {
             }
         };
         self.newest = event.revision();
+        self.total_bytes = self.total_bytes.saturating_add_signed(event.growth());
         self.heads.insert(key, version);
         let (completer, pending) = pending();
         self.queue.push(QueuedWrite { work: CommitWork::Write(event), completer });
@@ -194,6 +213,26 @@ impl StoreWriter {
             || self.queued_bytes >= limits.queue_bytes_max;
         if full {
             return Err(StoreError::Overloaded { key: key.into(), queued: self.queue.len() });
+        }
+        Ok(())
+    }
+
+    /// Whether there is room for what a write adds. `before` is what the writes of the same step
+    /// add that come before it.
+    fn check_total(
+        &self,
+        event: &StoreEvent,
+        before: isize,
+        limits: &StoreLimits,
+    ) -> Result<(), StoreError> {
+        let limit_bytes = match event.previous() {
+            None => limits.total_bytes_max,
+            Some(_) => limits.total_bytes_max + limits.total_bytes_max / UPDATE_RESERVE,
+        };
+        let bytes = self.total_bytes.saturating_add_signed(before + event.growth());
+        if event.growth() > 0 && bytes > limit_bytes {
+            let key = event.key().clone();
+            return Err(StoreError::NoRoom { key, bytes, limit_bytes });
         }
         Ok(())
     }
@@ -221,9 +260,10 @@ impl StoreWriter {
 
     /// Back to the durable state: what was queued on top of a failed batch is handed out to fail
     /// too, and its revisions, which nobody has seen, are given again.
-    pub(crate) fn roll_back(&mut self, durable: Revision) -> Vec<QueuedWrite> {
+    pub(crate) fn roll_back(&mut self, durable: DurableState) -> Vec<QueuedWrite> {
         self.heads.clear();
-        self.newest = durable;
+        self.newest = durable.revision;
+        self.total_bytes = durable.total_bytes;
         self.epoch = WriteEpoch(self.epoch.0 + 1);
         self.take_queue()
     }

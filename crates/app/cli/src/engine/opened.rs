@@ -34,13 +34,13 @@ impl OpenedApi {
         data_dir: &DataDir,
         logs: Arc<dyn NodeLogs>,
         services: ChosenServiceRange,
-        encryption: Encryption,
+        (encryption, limits): (Encryption, StoreLimits),
     ) -> anyhow::Result<Self> {
         unfinished_restore::refuse(data_dir.path())?;
         let clock = SystemClock::start();
         let pki = CertificateAuthority::open(&data_dir.join(PKI), clock.now())
             .context("prepare the certificates")?;
-        let (store, committer) = open_store(data_dir, encryption)?;
+        let (store, committer) = open_store(data_dir, encryption, limits)?;
         check_services(&store, services)?;
         services.keep(data_dir)?;
         let keys = TokenKey::open_all(&data_dir.join(PKI)).context("prepare the key for tokens")?;
@@ -122,9 +122,10 @@ fn check_services(store: &Store, services: ChosenServiceRange) -> anyhow::Result
 fn open_store(
     data_dir: &DataDir,
     encryption: Encryption,
+    limits: StoreLimits,
 ) -> anyhow::Result<(Store, std::thread::JoinHandle<()>)> {
     let disk = EncryptedDisk::new(RedbDisk::new(data_dir.join(STORE)), encryption);
-    let (store, committer) = Store::open(disk, StoreLimits::default()).context("open the store")?;
+    let (store, committer) = Store::open(disk, limits).context("open the store")?;
     let thread = std::thread::Builder::new()
         .name("store-committer".to_owned())
         .spawn(move || committer.run())

@@ -8,6 +8,7 @@ use anyhow::Context;
 use rekindle_api_server::NoLogs;
 use rekindle_node::AgentStopMode;
 use rekindle_runtime::Runtime;
+use rekindle_store::StoreLimits;
 use rekindle_types::PodRef;
 use rustix::process::Signal;
 
@@ -31,7 +32,9 @@ pub async fn end(data_dir: DataDir, settings: &EngineSettings) -> anyhow::Result
     let encryption = encryption::read(settings.encryption_provider_config.as_deref())?;
     let second = settings.ipv6_range(&data_dir)?.map(Ipv6Range::services).transpose()?;
     let services = ChosenServiceRange::last(&data_dir)?.with_second(second)?;
-    let api = OpenedApi::open(&data_dir, Arc::new(NoLogs), services, encryption)?;
+    // how pods end is written whatever there is
+    let limits = StoreLimits { total_bytes_max: usize::MAX / 2, ..StoreLimits::DEFAULT };
+    let api = OpenedApi::open(&data_dir, Arc::new(NoLogs), services, (encryption, limits))?;
     let clock = api.clock;
     let engine_dir = EngineDir::new(data_dir.path());
     let sources = ImageSources::default();

@@ -63,9 +63,11 @@ impl ServedApi {
         let pod_security =
             admission_config::read(admission.admission_control_config_file.as_deref())?;
         let audit_log = PreparedAuditLog::read(&args.audit).await?;
-        let encryption = encryption::read(args.encryption.encryption_provider_config.as_deref())?;
+        let encryption =
+            encryption::read(args.store.encryption.encryption_provider_config.as_deref())?;
         let listener = listen(args).await?.into_std().context("take the listener")?;
-        let mut api = OpenedApi::open(data_dir, Arc::new(routes.clone()), services, encryption)?;
+        let store = (encryption, args.store.limits());
+        let mut api = OpenedApi::open(data_dir, Arc::new(routes.clone()), services, store)?;
         api.front = api
             .front
             .with_streams(Arc::new(routes.clone()))

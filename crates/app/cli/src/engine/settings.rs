@@ -58,6 +58,7 @@ impl EngineSettings {
             pod_pids_limit: (args.pod_pids_limit > 0).then_some(args.pod_pids_limit),
             // `down` may be called in another folder
             encryption_provider_config: args
+                .store
                 .encryption
                 .encryption_provider_config
                 .as_ref()

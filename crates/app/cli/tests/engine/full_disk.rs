@@ -113,6 +113,34 @@ fn names_of_config_maps(engine: &Engine) -> Vec<String> {
 }
 
 #[test]
+fn a_store_at_its_limit_takes_nothing_new_and_what_runs_goes_on() {
+    let mut engine = Engine::start_with(&["--store-limit", "1Mi"]);
+    let pods = Pods::new(2);
+    engine.apply(&pods.manifest);
+    engine.wait_ready("victim");
+    let (acknowledged, refusal) = write_until_refused(&engine);
+    assert!(refusal.contains("Error from server (InsufficientStorage)"), "{refusal}");
+    assert!(refusal.contains("more than its limit of 1048576"), "{refusal}");
+    assert_eq!(refusal.lines().count(), 1, "one clear line: {refusal}");
+    // an end and a new start are written
+    let killed = Command::new("pkill")
+        .args(["-KILL", "-f", &format!("^{}$", pods.victim)])
+        .status()
+        .unwrap();
+    assert!(killed.success());
+    engine.until_one("pod/victim", |pod| {
+        pod["status"]["containerStatuses"][0]["restartCount"].as_u64() >= Some(1)
+    });
+    // so it is after a start; room is made by a deletion
+    engine.kill();
+    engine.launch(&["--store-limit", "1Mi"]);
+    let again = engine.kubectl_fails(&["create", "-f", "-"], &config_map("refused"));
+    assert!(again.contains("InsufficientStorage"), "{again}");
+    engine.kubectl(&["delete", "configmap", &acknowledged[0], &acknowledged[1]]);
+    engine.kubectl_with(&["create", "-f", "-"], &config_map("taken"));
+}
+
+#[test]
 fn writes_are_refused_clearly_reads_and_pods_go_on_and_nothing_acknowledged_is_lost() {
     let disk = SmallDisk::mount();
     let elsewhere = tempfile::tempdir().unwrap();

@@ -612,6 +612,53 @@ fn several_writes_happen_together_or_not_at_all() {
 }
 
 #[test]
+fn a_full_store_takes_nothing_new_and_keeps_an_eighth_for_what_is_there() {
+    let total_bytes_max = 800;
+    let (store, mut committer, disk) =
+        open_with(StoreLimits { total_bytes_max, ..StoreLimits::default() });
+    // with a key of two bytes
+    let of = |bytes: usize| vec![0; bytes - 2];
+    let put = |key, bytes: usize| put(&store, key, WritePrecondition::Any, of(bytes));
+    let _kept = [put("/a", 400).unwrap(), put("/b", 300).unwrap()];
+    let refused = put("/c", 101).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "write \"/c\": the store would have 801 bytes, more than its limit of 800: delete objects that are not needed, or \
+         raise the limit"
+    );
+    let _full = put("/c", 100).unwrap();
+    committer.commit_pending().unwrap();
+    assert_eq!(store.total_bytes(), 800);
+    // what is there may grow by a hundred together, and shrink whatever there is
+    let _grown = put("/a", 500).unwrap();
+    assert!(matches!(put("/b", 301), Err(StoreError::NoRoom { bytes: 901, limit_bytes: 900, .. })));
+    let _same = put("/b", 300).unwrap();
+    let _less = put("/b", 200).unwrap();
+    committer.commit_pending().unwrap();
+    assert!(put("/d", 10).is_err(), "nothing new still");
+    let _gone = delete(&store, "/a", WritePrecondition::Any).unwrap();
+    let _new = put("/d", 500).unwrap();
+
+    // what a failed commit takes back counts no more
+    disk.inject(DiskFault::Refused);
+    committer.commit_pending().unwrap_err();
+    assert_eq!(store.total_bytes(), 800);
+    assert!(put("/d", 10).is_err());
+    // several writes count together
+    let _gone = delete(&store, "/a", WritePrecondition::Any).unwrap();
+    let value = |_| Bytes::from(of(300));
+    let two = ["/d", "/e"].map(|key| write(key, WritePrecondition::Absent, &value));
+    assert!(matches!(store.write_all(&two, store.epoch()), Err(StoreError::NoRoom { .. })));
+    let _one = store.write_all(&two[..1], store.epoch()).unwrap();
+    committer.commit_pending().unwrap();
+    assert_eq!(store.total_bytes(), 600);
+    // a store that is larger than its limit opens
+    let small = StoreLimits { total_bytes_max: 10, ..StoreLimits::default() };
+    let (store, _committer) = Store::open(disk, small).unwrap();
+    assert_eq!(store.total_bytes(), 600);
+}
+
+#[test]
 fn a_write_that_was_decided_before_a_failed_commit_is_refused() {
     let (store, mut committer, disk) = open();
     let _kept = put(&store, "/a/1", WritePrecondition::Any, "1").unwrap();

@@ -130,6 +130,7 @@ const LIMITS: StoreLimits = StoreLimits {
     history_events_max: 8,
     history_bytes_max: usize::MAX,
     object_bytes_max: 1_000,
+    total_bytes_max: usize::MAX / 2,
     queue_writes_max: 1_000,
     queue_bytes_max: 1_000_000,
 };
@@ -182,6 +183,9 @@ impl World {
             }
             Operation::Restart => self.restart(),
         }
+        let durable = state_of(&self.log, self.durable);
+        let bytes: usize = durable.iter().map(|(key, (_, value))| key.len() + value.len()).sum();
+        assert_eq!(self.store.total_bytes(), bytes);
     }
 
     fn write(&mut self, key: &'static str, expectation: Expectation, value: Option<String>) {
