@@ -115,8 +115,8 @@ impl Store {
     /// # Errors
     /// Nothing was written when this fails: [`StoreError::AlreadyExists`],
     /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::TooLarge`],
-    /// [`StoreError::NoRoom`], [`StoreError::Overloaded`], [`StoreError::Closed`]. The [`PendingWrite`] may still resolve
-    /// to [`StoreError::Disk`] or [`StoreError::Closed`].
+    /// [`StoreError::NoRoom`], [`StoreError::Overloaded`], [`StoreError::Closed`]. The
+    /// [`PendingWrite`] may still resolve to [`StoreError::Disk`] or [`StoreError::Closed`].
     pub fn write(
         &self,
         key: &str,
