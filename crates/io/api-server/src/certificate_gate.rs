@@ -1,5 +1,5 @@
-//! Which client certificates are let in. When one is revoked, its open connections end with all
-//! that runs on them: requests, watches, streams into pods.
+//! Which client certificates are let in. When one is revoked or expires, its open connections end
+//! with all that runs on them: requests, watches, streams into pods.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,13 +9,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use futures::task::AtomicWaker;
+use rekindle_types::Tick;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::clock::Clock;
 use super::pki::{ClientCertificate, RevokedCertificates};
 
 /// The certificates that are void, and the connections of the others. Cheap to clone.
-#[derive(Clone, Default)]
-pub(super) struct CertificateGate(Arc<Mutex<GateState>>);
+#[derive(Clone)]
+pub(super) struct CertificateGate {
+    state: Arc<Mutex<GateState>>,
+    clock: Clock,
+}
 
 #[derive(Default)]
 struct GateState {
@@ -29,6 +34,7 @@ struct OpenConnection {
     gate: CertificateGate,
     number: u64,
     end: Arc<EndSignal>,
+    good_until: Tick,
 }
 
 /// Ends a connection from outside.
@@ -54,6 +60,10 @@ pub(super) enum CertificateState {
 }
 
 impl CertificateGate {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { state: Arc::default(), clock }
+    }
+
     /// Lets a connection in whose client has shown this certificate, or none.
     pub(super) fn enter<S>(
         &self,
@@ -71,7 +81,8 @@ impl CertificateGate {
         state.next += 1;
         state.open.insert(number, (certificate.clone(), Arc::clone(&end)));
         drop(state);
-        let connection = OpenConnection { gate: self.clone(), number, end };
+        let good_until = certificate.good_until;
+        let connection = OpenConnection { gate: self.clone(), number, end, good_until };
         (GatedStream { stream, connection: Some(connection) }, CertificateState::Good)
     }
 
@@ -85,7 +96,7 @@ impl CertificateGate {
     }
 
     fn state(&self) -> MutexGuard<'_, GateState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -95,33 +106,37 @@ impl Drop for OpenConnection {
     }
 }
 
+impl OpenConnection {
+    /// Fails once the certificate is void. The task hears of a revocation by this waker if it has
+    /// to wait; that a certificate has expired is seen when something is read or written.
+    fn check(&self, waker: &AtomicWaker, context: &Context<'_>) -> io::Result<()> {
+        waker.register(context.waker());
+        let why = if self.end.is_given.load(Ordering::Acquire) {
+            "the client's certificate was revoked"
+        } else if (self.gate.clock)() > self.good_until {
+            "the client's certificate has expired"
+        } else {
+            return Ok(());
+        };
+        Err(io::Error::new(io::ErrorKind::ConnectionAborted, why))
+    }
+}
+
 impl EndSignal {
     fn give(&self) {
         self.is_given.store(true, Ordering::Release);
         self.reader.wake();
         self.writer.wake();
     }
-
-    /// Fails once it was given. The task hears of it by this waker if it has to wait.
-    fn check(&self, waker: &AtomicWaker, context: &Context<'_>) -> io::Result<()> {
-        waker.register(context.waker());
-        if self.is_given.load(Ordering::Acquire) {
-            return Err(io::Error::new(
-                io::ErrorKind::ConnectionAborted,
-                "the client's certificate was revoked",
-            ));
-        }
-        Ok(())
-    }
 }
 
 impl<S> GatedStream<S> {
     fn check_reader(&self, context: &Context<'_>) -> io::Result<()> {
-        self.connection.as_ref().map_or(Ok(()), |open| open.end.check(&open.end.reader, context))
+        self.connection.as_ref().map_or(Ok(()), |open| open.check(&open.end.reader, context))
     }
 
     fn check_writer(&self, context: &Context<'_>) -> io::Result<()> {
-        self.connection.as_ref().map_or(Ok(()), |open| open.end.check(&open.end.writer, context))
+        self.connection.as_ref().map_or(Ok(()), |open| open.check(&open.end.writer, context))
     }
 }
 
@@ -173,15 +188,21 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for GatedStream<S> {
 #[cfg(test)]
 mod tests {
     use rekindle_kinds::identity::UserInfo;
-    use rekindle_types::{Tick, TickDuration};
+    use rekindle_types::TickDuration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     use super::*;
 
     const NOW: Tick = Tick::from_secs(1_795_000_000);
 
+    const UNTIL: Tick = Tick::from_secs(1_795_000_060);
+
     fn certificate(user: &str, good_from: Tick) -> ClientCertificate {
-        ClientCertificate { user: UserInfo::new(user, []), good_from }
+        ClientCertificate { user: UserInfo::new(user, []), good_from, good_until: UNTIL }
+    }
+
+    fn gate() -> CertificateGate {
+        CertificateGate::new(Arc::new(|| NOW))
     }
 
     fn revoked(user: &str) -> RevokedCertificates {
@@ -192,7 +213,7 @@ mod tests {
 
     #[tokio::test]
     async fn connections_of_a_revoked_certificate_end_while_they_wait_and_others_go_on() {
-        let gate = CertificateGate::default();
+        let gate = gate();
         let enter = |certificate: Option<&ClientCertificate>| {
             let (ours, theirs) = duplex(64);
             let (stream, state) = gate.enter(ours, certificate);
@@ -220,9 +241,25 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_connection_ends_with_its_certificate() {
+        let now = Arc::new(Mutex::new(NOW));
+        let read = Arc::clone(&now);
+        let gate = CertificateGate::new(Arc::new(move || *read.lock().unwrap()));
+        let (ours, mut theirs) = duplex(64);
+        let (mut stream, _) = gate.enter(ours, Some(&certificate("jane", NOW)));
+        let mut byte = [0];
+        for (at, is_good) in [(UNTIL, true), (UNTIL + TickDuration::from_millis(1), false)] {
+            *now.lock().unwrap() = at;
+            theirs.write_all(b"y").await.unwrap();
+            assert_eq!(stream.read_exact(&mut byte).await.is_ok(), is_good);
+            assert_eq!(stream.write_all(b"z").await.is_ok(), is_good);
+        }
+    }
+
     #[test]
     fn a_revoked_certificate_is_not_let_in_and_nothing_is_left_of_what_has_ended() {
-        let gate = CertificateGate::default();
+        let gate = gate();
         let (open, _) = gate.enter((), Some(&certificate("jane", NOW)));
         drop(open);
         assert_eq!(gate.revoke(revoked("jane")), 0);

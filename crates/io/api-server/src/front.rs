@@ -93,6 +93,7 @@ impl Front {
     pub fn new(parts: FrontParts) -> Self {
         let (phase, _) = watch::channel(FrontPhase::Running);
         let flow_gate = FlowGate::new(Arc::clone(&parts.clock));
+        let certificates = CertificateGate::new(Arc::clone(&parts.clock));
         Self {
             api: parts.api,
             clock: parts.clock,
@@ -104,7 +105,7 @@ impl Front {
             metrics: Arc::default(),
             figures: vec![Arc::new(flow_gate.clone())],
             phase: Arc::new(phase),
-            certificates: CertificateGate::default(),
+            certificates,
             backups: Arc::new(Semaphore::new(BACKUPS_MAX)),
             audit: None,
             shares: UserShares::default(),

@@ -472,7 +472,9 @@ mod tests {
         let pem = issued.unwrap().certificate_pem;
         let der = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
         let read = ClientCertificate::from_der(&der).unwrap();
-        assert_eq!(read, ClientCertificate { user: UserInfo::new("jane", []), good_from: later });
+        let good_until = later + TickDuration::from_secs(60);
+        let user = UserInfo::new("jane", []);
+        assert_eq!(read, ClientCertificate { user, good_from: later, good_until });
     }
 
     #[test]
