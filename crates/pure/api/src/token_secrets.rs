@@ -13,7 +13,7 @@ use futures_core::Stream;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use rekindle_kinds::registry::KindEntry;
-use rekindle_kinds::secret::{ACCOUNT_NAME, TOKEN_TYPE};
+use rekindle_kinds::secret::{ACCOUNT_NAME, TOKEN, TOKEN_TYPE};
 use rekindle_kinds::validation::text;
 use rekindle_store::{RangeQuery, StoreError, StoreEvent, StoreWatch, StoredObject};
 
@@ -25,8 +25,7 @@ use crate::status::ApiError;
 
 /// The annotation with the UID of the account.
 const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
-/// The keys of its data.
-pub(crate) const TOKEN: &str = "token";
+/// The keys of its data beside the token.
 const CA: &str = "ca.crt";
 const NAMESPACE: &str = "namespace";
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use k8s_openapi::api::core::v1::Secret;
 use rekindle_kinds::identity::{ClientIdentity, UserInfo, service_account};
+use rekindle_kinds::secret::TOKEN;
 use rekindle_kinds::validation::ListKeys;
 use rekindle_types::{Tick, TickDuration};
 use serde_json::{Value, json};
@@ -20,7 +21,6 @@ use crate::auth::token::{
 use crate::outcome::ApiAnswer;
 use crate::status::ApiError;
 use crate::stored::StoredState;
-use crate::token_secrets::TOKEN;
 
 /// Who issues, and the audience that a token has unless another is asked for: the name that kubeadm
 /// gives to clusters.

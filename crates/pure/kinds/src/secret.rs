@@ -15,6 +15,8 @@ use crate::validation::{Path, text};
 pub const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
 /// The annotation with the name of that account.
 pub const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
+/// The key of its data with the token.
+pub const TOKEN: &str = "token";
 /// A certificate and its key.
 const TLS_TYPE: &str = "kubernetes.io/tls";
 
