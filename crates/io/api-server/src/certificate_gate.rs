@@ -29,7 +29,7 @@ struct GateState {
     open: BTreeMap<u64, (ClientCertificate, Arc<EndSignal>)>,
 }
 
-/// A connection whose certificate is good, as long as it is open.
+/// A connection with a good certificate, as long as it is open.
 struct OpenConnection {
     gate: CertificateGate,
     number: u64,
@@ -64,7 +64,7 @@ impl CertificateGate {
         Self { state: Arc::default(), clock }
     }
 
-    /// Lets a connection in whose client has shown this certificate, or none.
+    /// Lets a connection in. Its client has shown this certificate, or none.
     pub(super) fn enter<S>(
         &self,
         stream: S,

@@ -42,6 +42,7 @@ mod response;
 mod server;
 mod server_trust;
 mod shares;
+mod shown_certificate;
 mod store_feed;
 mod streams;
 mod tls;

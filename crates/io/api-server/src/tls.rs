@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use rekindle_api::entropy::Entropy;
 use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
-use rustls::sign::CertifiedKey;
+use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
 use crate::clock::Clock;
-use crate::pki::{CertificateAuthority, IssuedCertificate, PkiError, RenewedCertificate};
+use crate::pki::{CertificateAuthority, PkiError};
+use crate::shown_certificate::ShownCertificate;
 
 /// What the server shows and demands.
 #[derive(Clone)]
@@ -36,19 +36,18 @@ impl TlsListener {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pki.ca_pem().as_bytes()) {
-            roots.add(certificate.map_err(failed)?).map_err(failed)?;
+            roots.add(certificate.map_err(PkiError::tls)?).map_err(PkiError::tls)?;
         }
         let verifier =
             WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
                 .allow_unauthenticated()
                 .build()
-                .map_err(failed)?;
-        let (keys, listen) = (Arc::clone(&provider), listen.to_owned());
-        let issue = move |now| certified_key(&pki.server(&listen, now)?, &keys);
-        let own = OwnCertificate(RenewedCertificate::new(clock, issue)?);
+                .map_err(PkiError::tls)?;
+        let listen = listen.to_owned();
+        let own = ShownCertificate::new(clock, move |now| pki.server(&listen, now))?;
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(failed)?
+            .map_err(PkiError::tls)?
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::new(own));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -58,30 +57,6 @@ impl TlsListener {
     pub(super) fn acceptor(&self) -> &TlsAcceptor {
         &self.acceptor
     }
-}
-
-/// The server's certificate.
-#[derive(Debug)]
-struct OwnCertificate(RenewedCertificate<CertifiedKey>);
-
-impl ResolvesServerCert for OwnCertificate {
-    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.current())
-    }
-}
-
-fn certified_key(
-    issued: &IssuedCertificate,
-    provider: &CryptoProvider,
-) -> Result<CertifiedKey, PkiError> {
-    let chain = CertificateDer::pem_slice_iter(issued.certificate_pem.as_bytes());
-    let chain = chain.collect::<Result<_, _>>().map_err(failed)?;
-    let key = PrivateKeyDer::from_pem_slice(issued.key_pem.as_bytes()).map_err(failed)?;
-    CertifiedKey::from_der(chain, key, provider).map_err(failed)
-}
-
-fn failed(source: impl std::error::Error + Send + Sync + 'static) -> PkiError {
-    PkiError::Tls { source: Box::new(source) }
 }
 
 /// The machine's randomness.

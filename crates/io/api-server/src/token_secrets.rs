@@ -1,8 +1,7 @@
-//! Fills in the Secrets for tokens of service accounts, and removes those whose account is not
-//! there. The core decides; this follows the store and acts through the API.
+//! Fills in the Secrets for tokens of service accounts, and removes those that have lost
+//! their account. The core decides; this follows the store and acts through the API.
 
 use std::future::Future;
-use std::sync::Arc;
 
 use http::Method;
 use k8s_openapi::api::core::v1::Secret;
@@ -16,6 +15,7 @@ use super::store_feed::{self, FeedEnd};
 
 /// Who fills in.
 const USER: &str = "system:rekindle-token-secrets";
+
 /// Why a Secret is not as it should be.
 #[derive(Debug, thiserror::Error)]
 enum TokenSecretError {
@@ -34,7 +34,7 @@ pub async fn keep_token_secrets(front: Front, stop: impl Future<Output = ()>) {
 
 async fn keep(front: &Front, mut followed: FollowedTokenSecrets) -> FeedEnd {
     loop {
-        let secret = match front.api().next_token_secret(&mut followed).await {
+        let secret = match followed.next().await {
             Some(FollowedTokenSecret::Look(secret)) => secret,
             Some(FollowedTokenSecret::Unreadable(error)) => {
                 tracing::warn!(%error, "failed to read a Secret for a token");
@@ -53,7 +53,7 @@ async fn keep(front: &Front, mut followed: FollowedTokenSecrets) -> FeedEnd {
     }
 }
 
-async fn look_at(front: &Front, secret: &Arc<Secret>) -> Result<(), TokenSecretError> {
+async fn look_at(front: &Front, secret: &Secret) -> Result<(), TokenSecretError> {
     let meta = &secret.metadata;
     let [namespace, name] = [&meta.namespace, &meta.name]
         .map(|part| path_segment::escape(part.as_deref().unwrap_or_default()));

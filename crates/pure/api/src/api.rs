@@ -2,13 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use http::Method;
-use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use k8s_openapi::api::core::v1::Secret;
-use rekindle_flow_control::FlowConfiguration;
-use rekindle_kinds::api_service::ServerAvailability;
 use rekindle_kinds::certificate_signing_request::SignatureVerifier;
 use rekindle_kinds::identity::ClientIdentity;
 use rekindle_kinds::registry::{
@@ -16,24 +12,19 @@ use rekindle_kinds::registry::{
 };
 use rekindle_kinds::service_range::ServiceRanges;
 use rekindle_metrics::Text;
-use rekindle_store::{PendingWrite, Store, StoreError, StoreWatch, StoredObject};
+use rekindle_store::{PendingWrite, Store, StoredObject};
 use rekindle_types::Tick;
 
 use crate::admission;
 use crate::admission::pod_security::PodSecurityConfiguration;
 use crate::admission_session::AdmissionSession;
-use crate::api_services::followed_servers::{self, FollowedServer};
-use crate::api_services::server_discovery::ServerDiscovery;
 use crate::api_services::{self, routing};
 use crate::audit_notes::AuditNotes;
 use crate::auth::AccessAttributes;
 use crate::auth::token::TokenKeys;
 use crate::call::{ApiCall, ObjectPart};
-use crate::certificates::{self, FollowedRequests};
 use crate::custom::{self, ResumedDefinitions};
 use crate::discovery::{self, Discovery};
-use crate::expiry::EventExpiry;
-use crate::flow_control::{self, FlowControlFeed};
 use crate::impersonation::{self, Impersonation};
 use crate::keys;
 use crate::node_query::MetricsQuery;
@@ -49,13 +40,12 @@ use crate::service_addresses;
 use crate::shared::{ApiParts, ApiShared};
 use crate::status::ApiError;
 use crate::subresources::{self, binding};
-use crate::token_secrets::{self, FollowedTokenSecret, FollowedTokenSecrets, TokenSecretDecision};
 use crate::verbs::{self, request_checks};
 
 /// The API. Cheap to clone; all clones are the same.
 #[derive(Clone)]
 pub struct Api {
-    shared: Arc<ApiShared>,
+    pub(crate) shared: Arc<ApiShared>,
     discovery: Arc<Discovery>,
 }
 
@@ -66,7 +56,7 @@ impl Api {
     }
 
     /// By which keys tokens of service accounts are signed and known from now on. Before that
-    /// nobody gets one, and none is known.
+    /// none is issued and none is known.
     pub fn set_token_keys(&self, keys: TokenKeys) {
         self.shared.tokens.set_keys(keys);
     }
@@ -128,50 +118,6 @@ impl Api {
         service_addresses::publish(&self.shared, endpoint, now)
     }
 
-    /// Brings the rules of aggregated cluster roles to what the roles that they are made of say
-    /// now. Called whenever a cluster role has changed; what it writes is such a change, too.
-    ///
-    /// # Errors
-    /// When the store refuses; the next change of a cluster role is another chance.
-    pub fn aggregate_roles(&self) -> Result<(), ApiError> {
-        admission::aggregation::aggregate(&self.shared)
-    }
-
-    /// The changes of cluster roles from now on: after each, [`Api::aggregate_roles`] is due. None
-    /// when cluster roles are not served.
-    ///
-    /// # Errors
-    /// When the store refuses.
-    pub fn watch_cluster_roles(&self) -> Result<Option<StoreWatch>, StoreError> {
-        admission::aggregation::watch(&self.shared)
-    }
-
-    /// What the stored FlowSchemas and priority levels say, as they are durable.
-    ///
-    /// # Errors
-    /// When one cannot be read.
-    pub fn flow_configuration(&self) -> Result<FlowConfiguration, ApiError> {
-        flow_control::configuration(&self.shared)
-    }
-
-    /// The changes of FlowSchemas and priority levels from now on.
-    ///
-    /// # Errors
-    /// When the store refuses.
-    pub fn follow_flow_control(&self) -> Result<FlowControlFeed, StoreError> {
-        flow_control::follow(&self.shared)
-    }
-
-    /// Makes and restores the FlowSchemas and priority levels that every server has, and says of
-    /// each schema whether its level is there. Called when one has changed, and again when what is
-    /// returned is durable, until nothing is.
-    ///
-    /// # Errors
-    /// When the store refuses; the next change is another chance.
-    pub fn maintain_flow_control(&self, now: Tick) -> Result<Vec<PendingWrite>, ApiError> {
-        flow_control::maintain(&self.shared, now)
-    }
-
     /// Who a bearer token belongs to.
     ///
     /// # Errors
@@ -220,31 +166,6 @@ impl Api {
         outcome
     }
 
-    /// Removes some of the Events whose hour is over. Call it at [`Api::next_expiry`], again when
-    /// what it returned is durable; when that fails, [`Api::reread_expiry`].
-    ///
-    /// # Errors
-    /// When the store refuses; what is left is due at once.
-    pub fn prune(&self, now: Tick) -> Result<Option<PendingWrite>, StoreError> {
-        self.expiry().prune(&self.shared.store, now)
-    }
-
-    /// Events whose removal did not become durable are due again.
-    pub fn reread_expiry(&self) {
-        let mut expiry = self.expiry();
-        *expiry = EventExpiry::new(&self.shared.registry, &self.shared.store);
-    }
-
-    fn expiry(&self) -> MutexGuard<'_, EventExpiry> {
-        self.shared.expiry.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// When [`Api::prune`] has something to do; none when there is no Event. A new Event never
-    /// lives shorter than those before it, so nobody needs to be woken for it.
-    pub fn next_expiry(&self) -> Option<Tick> {
-        self.expiry().next()
-    }
-
     /// How long pods that are created from now on stay on a node that is not ready or not
     /// reachable, where they do not say so themselves; 300 s otherwise.
     pub fn set_default_toleration_seconds(&self, seconds: u32) {
@@ -267,82 +188,6 @@ impl Api {
     /// refused. To be called before the first request, once: later calls change nothing.
     pub fn verify_signatures_with(&self, verifier: impl SignatureVerifier + 'static) {
         self.shared.set_signature_verifier(Box::new(verifier));
-    }
-
-    /// The CertificateSigningRequests, and their changes from then on. None when the kind is not
-    /// served.
-    ///
-    /// # Errors
-    /// When the store refuses.
-    pub fn follow_signing_requests(&self) -> Result<Option<FollowedRequests>, ApiError> {
-        FollowedRequests::begin(&self.shared)
-    }
-
-    /// The Secrets for tokens, and what may have to be done with them from then on. None when the
-    /// kind is not served.
-    ///
-    /// # Errors
-    /// When the store refuses.
-    pub fn follow_token_secrets(&self) -> Result<Option<FollowedTokenSecrets>, ApiError> {
-        FollowedTokenSecrets::begin(&self.shared)
-    }
-
-    /// The next of them; none when the store ends. May be dropped at any time.
-    pub async fn next_token_secret(
-        &self,
-        followed: &mut FollowedTokenSecrets,
-    ) -> Option<FollowedTokenSecret> {
-        followed.next(&self.shared).await
-    }
-
-    /// What is to be done with a Secret that may be one for a token.
-    ///
-    /// # Errors
-    /// When the token cannot be signed.
-    pub fn decide_token_secret(&self, secret: &Secret) -> Result<TokenSecretDecision, ApiError> {
-        token_secrets::decide(&self.shared, secret)
-    }
-
-    /// The CertificateSigningRequest of this name, as it is durable.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    pub fn signing_request(
-        &self,
-        name: &str,
-    ) -> Result<Option<Arc<CertificateSigningRequest>>, ApiError> {
-        certificates::signing_request(&self.shared, name)
-    }
-
-    /// The changes from now on after which [`Api::followed_servers`] may be others.
-    ///
-    /// # Errors
-    /// When the store refuses.
-    pub fn watch_followed_servers(&self) -> Result<Vec<StoreWatch>, StoreError> {
-        followed_servers::watch(&self.shared)
-    }
-
-    /// The servers of APIServices, as they are durable. They are asked whether they answer, and
-    /// what they said is given to [`Api::record_server`].
-    ///
-    /// # Errors
-    /// When the store refuses.
-    pub fn followed_servers(&self) -> Result<Vec<FollowedServer>, ApiError> {
-        followed_servers::followed(&self.shared)
-    }
-
-    /// Notes what the server of an APIService said, or why it could not be asked. Gives the write
-    /// of the status, if that changes.
-    ///
-    /// # Errors
-    /// When the store refuses.
-    pub fn record_server(
-        &self,
-        server: &FollowedServer,
-        said: Result<ServerDiscovery, ServerAvailability>,
-        now: Tick,
-    ) -> Result<Option<PendingWrite>, ApiError> {
-        followed_servers::record(&self.shared, server, said, now)
     }
 
     /// What admission has counted, as text for `/metrics`.

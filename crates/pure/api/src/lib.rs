@@ -25,6 +25,7 @@ pub mod api_services;
 mod audit_notes;
 pub mod auth;
 mod authority;
+mod background_work;
 mod call;
 pub mod certificates;
 mod custom;

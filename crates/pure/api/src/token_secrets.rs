@@ -95,6 +95,7 @@ fn may_hold_token(stored: &StoredObject) -> bool {
 
 /// The Secrets for tokens that are stored, then those that may have to be filled in or removed.
 pub struct FollowedTokenSecrets {
+    api: Arc<ApiShared>,
     secrets: Arc<KindEntry>,
     accounts: Arc<KindEntry>,
     due: VecDeque<Arc<StoredObject>>,
@@ -114,7 +115,7 @@ pub enum FollowedTokenSecret {
 
 impl FollowedTokenSecrets {
     /// Begins now; none when one of the kinds is not served.
-    pub(crate) fn begin(api: &ApiShared) -> Result<Option<Self>, ApiError> {
+    pub(crate) fn begin(api: &Arc<ApiShared>) -> Result<Option<Self>, ApiError> {
         let find = |plural| api.registry.find("", "v1", plural).cloned();
         let (Some(secrets), Some(accounts)) = (find("secrets"), find("serviceaccounts")) else {
             return Ok(None);
@@ -122,33 +123,33 @@ impl FollowedTokenSecrets {
         let revision = api.store.revision();
         let watch = |entry: &KindEntry| api.store.watch(&keys::collection(entry, ""), revision);
         let (secret_changes, account_changes) = (watch(&secrets)?, watch(&accounts)?);
-        let due = VecDeque::new();
-        let mut followed = Self { secrets, accounts, due, secret_changes, account_changes };
-        followed.look_at_all(api, "")?;
+        let (api, due) = (Arc::clone(api), VecDeque::new());
+        let mut followed = Self { api, secrets, accounts, due, secret_changes, account_changes };
+        followed.look_at_all("")?;
         Ok(Some(followed))
     }
 
     /// Those of a namespace, or all.
-    fn look_at_all(&mut self, api: &ApiShared, namespace: &str) -> Result<(), StoreError> {
+    fn look_at_all(&mut self, namespace: &str) -> Result<(), StoreError> {
         let prefix = keys::collection(&self.secrets, namespace);
-        let stored = api.store.range(&RangeQuery { prefix, ..RangeQuery::default() })?.objects;
+        let stored = self.api.store.range(&RangeQuery { prefix, ..RangeQuery::default() })?.objects;
         self.due.extend(stored.into_iter().filter(|stored| may_hold_token(stored)));
         Ok(())
     }
 
     /// What comes next; none when the store ends. May be dropped at any time without losing a
     /// change.
-    pub(crate) async fn next(&mut self, api: &ApiShared) -> Option<FollowedTokenSecret> {
+    pub async fn next(&mut self) -> Option<FollowedTokenSecret> {
         loop {
             if let Some(stored) = self.due.pop_front() {
-                return match api.read_as::<Secret>(&self.secrets, &stored) {
+                return match self.api.read_as::<Secret>(&self.secrets, &stored) {
                     Ok(Some(secret)) => Some(FollowedTokenSecret::Look(secret)),
                     Ok(None) => continue,
                     Err(error) => Some(FollowedTokenSecret::Unreadable(error)),
                 };
             }
             let changed = match self.change().await? {
-                Ok(change) => self.note(api, change),
+                Ok(change) => self.note(change),
                 Err(error) => Err(error),
             };
             if let Err(error) = changed {
@@ -166,7 +167,7 @@ impl FollowedTokenSecrets {
     }
 
     /// A Secret is looked at itself; an account that is new or gone, its namespace's Secrets.
-    fn note(&mut self, api: &ApiShared, change: StoreEvent) -> Result<(), StoreError> {
+    fn note(&mut self, change: StoreEvent) -> Result<(), StoreError> {
         let (object, is_gone) = match &change {
             StoreEvent::Put { object, .. } => (object, false),
             StoreEvent::Delete { previous, .. } => (previous, true),
@@ -180,6 +181,6 @@ impl FollowedTokenSecrets {
         }
         let (namespace, _) = names_of_key(&self.accounts, object.key.as_str());
         let namespace = namespace.to_owned();
-        self.look_at_all(api, &namespace)
+        self.look_at_all(&namespace)
     }
 }

@@ -115,9 +115,10 @@ fn check_name(option: &str, name: &str) -> anyhow::Result<()> {
 }
 
 fn check_server(server: &str) -> anyhow::Result<String> {
-    let is_address = server.strip_prefix("https://").is_some_and(|host| !host.is_empty());
-    if !is_address {
-        bail!("--server {server}: give an address such as https://10.0.0.5:6443");
+    let address: Option<http::Uri> = server.parse().ok();
+    let is_address = |uri: http::Uri| uri.scheme_str() == Some("https") && uri.host().is_some();
+    if !address.is_some_and(is_address) {
+        bail!("--server {server:?}: give an address such as https://10.0.0.5:6443");
     }
     Ok(server.to_owned())
 }

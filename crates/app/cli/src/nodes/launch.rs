@@ -49,8 +49,8 @@ pub fn launch_all(
     Ok(())
 }
 
-/// Starts those agents anew, of all that run, whose certificates end or are revoked. Their pods go
-/// on.
+/// Of all agents that run, starts those anew that need another certificate: it ends soon or is
+/// revoked. Their pods go on.
 ///
 /// # Errors
 /// Of the first that could not be started.

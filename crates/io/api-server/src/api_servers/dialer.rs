@@ -10,15 +10,15 @@ use std::time::Duration;
 use rekindle_api::aggregated_request::{AggregatedServer, ServerTrust};
 use rekindle_api::proxy_request::ProxyScheme;
 use rekindle_api::status::ApiError;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::ServerName;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::clock::Clock;
-use crate::pki::{CertificateAuthority, IssuedCertificate, PkiError, RenewedCertificate};
+use crate::pki::{CertificateAuthority, PkiError};
 use crate::pod_dialer::{PodConnection, PodDialer};
 use crate::server_trust;
+use crate::shown_certificate::ShownCertificate;
 use crate::streams::{Slots, StreamSlot};
 
 /// How long the connection and its handshake may take.
@@ -29,33 +29,18 @@ const CONNECTORS_MAX: usize = 64;
 /// Connects to other API servers. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct ServerDialer {
-    own: Option<Arc<RenewedCertificate<OwnCertificate>>>,
-    connectors: Arc<Mutex<Connectors>>,
+    /// What we show.
+    own: Option<Arc<ShownCertificate>>,
+    connectors: Arc<Mutex<BTreeMap<ServerTrust, TlsConnector>>>,
     /// The requests that are open. A server that is slow takes no place of other streams.
     slots: Slots,
-}
-
-/// What we show.
-struct OwnCertificate {
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-}
-
-/// How servers are connected to, by what is trusted.
-#[derive(Default)]
-struct Connectors {
-    /// What all of them show.
-    own: Option<Arc<OwnCertificate>>,
-    by_trust: BTreeMap<ServerTrust, TlsConnector>,
 }
 
 impl ServerDialer {
     /// Shows certificates of this authority to servers.
     pub(crate) fn new(authority: CertificateAuthority, clock: Clock) -> Result<Self, PkiError> {
-        let own = RenewedCertificate::new(clock, move |now| {
-            OwnCertificate::read(&authority.front_proxy_client(now)?)
-        });
-        Ok(Self { own: Some(Arc::new(own?)), ..Self::default() })
+        let own = ShownCertificate::new(clock, move |now| authority.front_proxy_client(now))?;
+        Ok(Self { own: Some(Arc::new(own)), ..Self::default() })
     }
 
     /// The place of a request of this user.
@@ -91,16 +76,8 @@ impl ServerDialer {
     }
 
     fn connector(&self, trust: &ServerTrust) -> io::Result<TlsConnector> {
-        let own = self.own.as_ref().map(|own| own.current());
         let mut known = self.connectors.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = match (&known.own, &own) {
-            (Some(known), Some(own)) => Arc::ptr_eq(known, own),
-            (known, own) => known.is_none() && own.is_none(),
-        };
-        if !is_same || known.by_trust.len() >= CONNECTORS_MAX {
-            *known = Connectors { own: own.clone(), ..Connectors::default() };
-        }
-        if let Some(connector) = known.by_trust.get(trust) {
+        if let Some(connector) = known.get(trust) {
             return Ok(connector.clone());
         }
         let config = match trust {
@@ -108,26 +85,15 @@ impl ServerDialer {
             ServerTrust::Machine => server_trust::config_of_bundle(&[])?,
             ServerTrust::Anything => server_trust::config_of_anything()?,
         };
-        let config = match own {
-            Some(own) => config
-                .with_client_auth_cert(own.chain.clone(), own.key.clone_key())
-                .map_err(io::Error::other)?,
+        let config = match &self.own {
+            Some(own) => config.with_client_cert_resolver(own.clone()),
             None => config.with_no_client_auth(),
         };
+        if known.len() >= CONNECTORS_MAX {
+            known.clear();
+        }
         let connector = TlsConnector::from(Arc::new(config));
-        known.by_trust.insert(trust.clone(), connector.clone());
+        known.insert(trust.clone(), connector.clone());
         Ok(connector)
-    }
-}
-
-impl OwnCertificate {
-    fn read(issued: &IssuedCertificate) -> Result<Self, PkiError> {
-        let failed =
-            |source: rustls::pki_types::pem::Error| PkiError::Tls { source: source.into() };
-        let chain = CertificateDer::pem_slice_iter(issued.certificate_pem.as_bytes());
-        Ok(Self {
-            chain: chain.collect::<Result<_, _>>().map_err(failed)?,
-            key: PrivateKeyDer::from_pem_slice(issued.key_pem.as_bytes()).map_err(failed)?,
-        })
     }
 }

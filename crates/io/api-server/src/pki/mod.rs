@@ -168,6 +168,12 @@ pub enum PkiError {
     },
 }
 
+impl PkiError {
+    pub(crate) fn tls(source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Tls { source: Box::new(source) }
+    }
+}
+
 /// A certificate with its key, both PEM.
 #[derive(Clone)]
 pub struct IssuedCertificate {

@@ -62,7 +62,7 @@ async fn a_secret_is_filled_in_and_goes_with_its_account() {
     assert_ne!(again["data"]["token"], late["data"]["token"]);
 
     let is_gone = |status: StatusCode, _: &Value| status == StatusCode::NOT_FOUND;
-    call(&front, Method::POST, SECRETS, &secret("stray", "nobody")).await;
+    call(&front, Method::POST, SECRETS, &secret("stray", "stranger")).await;
     until(&front, "stray", is_gone).await;
     let options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
     call(&front, Method::DELETE, &format!("{ACCOUNTS}/robot"), &options).await;

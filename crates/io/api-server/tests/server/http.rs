@@ -1,5 +1,6 @@
 //! The front: in process as kube clients use it, and over TLS on a real socket.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 use tower::ServiceExt;
 
 use crate::memory_front;
@@ -472,6 +474,17 @@ fn listener_tls(front: &Front, pki: &Arc<CertificateAuthority>) -> TlsListener {
     TlsListener::new(Arc::clone(pki), &[], Arc::new(move || clock.now())).unwrap()
 }
 
+/// A server at a port of its own that nothing stops but the end of its task.
+async fn serve(
+    front: &Front,
+    pki: &Arc<CertificateAuthority>,
+) -> (SocketAddr, JoinHandle<std::io::Result<()>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = ApiServer::new(front.clone(), listener_tls(front, pki), ServerLimits::default());
+    (address, tokio::spawn(server.serve(listener, futures::future::pending())))
+}
+
 async fn get_over_tls(
     address: std::net::SocketAddr,
     pki: &CertificateAuthority,
@@ -558,11 +571,7 @@ async fn over_tls_the_certificate_says_who_asks_and_the_server_stops_gracefully(
 #[tokio::test]
 async fn a_revoked_certificate_is_no_identity_and_ends_what_runs_under_it() {
     let (front, pki) = front();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let tls = listener_tls(&front, &pki);
-    let server = ApiServer::new(front.clone(), tls, ServerLimits::default());
-    let serving = tokio::spawn(server.serve(listener, futures::future::pending()));
+    let (address, serving) = serve(&front, &pki).await;
     let jane = UserInfo::new("jane", ["system:masters".to_owned()]);
     let bob = UserInfo::new("bob", ["system:masters".to_owned()]);
     let watch = format!("GET {CONFIG_MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -600,11 +609,7 @@ async fn a_revoked_certificate_is_no_identity_and_ends_what_runs_under_it() {
 #[tokio::test]
 async fn a_100_mb_body_over_tls_gets_its_answer() {
     let (front, pki) = front();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let tls = listener_tls(&front, &pki);
-    let server = ApiServer::new(front, tls, ServerLimits::default());
-    let serving = tokio::spawn(server.serve(listener, futures::future::pending()));
+    let (address, serving) = serve(&front, &pki).await;
     let masters = UserInfo::new("root", ["system:masters".to_owned()]);
     let mut stream = connect(address, &pki, Some(&masters)).await;
     let head = format!(

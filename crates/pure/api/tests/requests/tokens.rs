@@ -139,7 +139,7 @@ fn the_token_of_a_secret_is_good_as_long_as_the_secret_holds_it_and_its_account_
     let read: Secret = serde_json::from_value(bench.get(&path)).unwrap();
     assert_eq!(bench.api.decide_token_secret(&read).unwrap(), TokenSecretDecision::Remove);
     bench.call("DELETE", &path, "").ok();
-    bench.create(SECRETS, secret("nobody"));
+    bench.create(SECRETS, secret("stranger"));
     let read: Secret = serde_json::from_value(bench.get(&path)).unwrap();
     assert_eq!(bench.api.decide_token_secret(&read).unwrap(), TokenSecretDecision::Remove);
 }
