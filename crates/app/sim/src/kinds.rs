@@ -311,6 +311,8 @@ fn shared(kind: ResourceKind, object: Arc<dyn AnyObject>) -> Option<ViewObject> 
         | ResourceKind::ValidatingWebhookConfiguration
         | ResourceKind::MutatingWebhookConfiguration
         | ResourceKind::CertificateSigningRequest
+        | ResourceKind::ClusterTrustBundle
+        | ResourceKind::StorageVersionMigration
         | ResourceKind::ApiService
         | ResourceKind::ClusterRoleBinding
         | ResourceKind::ClusterRole

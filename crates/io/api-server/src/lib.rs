@@ -43,6 +43,7 @@ mod server;
 mod server_trust;
 mod shares;
 mod shown_certificate;
+mod storage_migration;
 mod store_feed;
 mod streams;
 mod tls;
@@ -68,6 +69,7 @@ pub use metrics::process_files;
 pub use nodes::{NoNodes, NodeQueries, NodeUnavailable};
 pub use pod_dialer::{PodConnection, PodDialer};
 pub use server::{ApiServer, ServerLimits};
+pub use storage_migration::migrate_storage;
 pub use streams::{
     NoStreams, NodeStreamError, NodeStreams, PortConnection, ProcessSession, Reader, Writer,
 };

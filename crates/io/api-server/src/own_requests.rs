@@ -18,7 +18,8 @@ pub(crate) enum OwnRequestError {
     Request(#[from] http::Error),
 }
 
-/// Sends a request with a body of JSON as this user. That its object is gone is no failure.
+/// Sends a request with a body of JSON, or a merge patch, as this user. That its object is gone is
+/// no failure.
 pub(crate) async fn send(
     front: &Front,
     user: &str,
@@ -26,10 +27,14 @@ pub(crate) async fn send(
     path: String,
     body: Vec<u8>,
 ) -> Result<(), OwnRequestError> {
+    let content = match method {
+        Method::PATCH => "application/merge-patch+json",
+        _ => "application/json",
+    };
     let request = Request::builder()
         .method(method.clone())
         .uri(&path)
-        .header(http::header::CONTENT_TYPE, "application/json")
+        .header(http::header::CONTENT_TYPE, content)
         .body(Full::new(Bytes::from(body)))?;
     let caller = RequestSource::InProcess(ClientIdentity::User(UserInfo::internal(user)));
     let response = front.serve(&caller, request).await;

@@ -63,9 +63,9 @@ impl Api {
 
     /// Makes what every cluster has and this one lacks: the namespaces default, kube-system,
     /// kube-public and kube-node-lease, each with its default ServiceAccount and its
-    /// kube-root-ca.crt; the roles and bindings that users expect; the system's priority classes;
-    /// the storage class local-path; the ServiceCIDR, and the addresses that Services lack; the
-    /// APIServices of what is served here.
+    /// kube-root-ca.crt; the roles and bindings that users expect; the CA's ClusterTrustBundle;
+    /// the system's priority classes; the storage class local-path; the ServiceCIDR, and the
+    /// addresses that Services lack; the APIServices of what is served here.
     ///
     /// # Errors
     /// When the store refuses. The caller waits for what is returned.
@@ -73,6 +73,7 @@ impl Api {
         let mut pending = admission::namespaces::bootstrap(&self.shared, now)?;
         pending.extend(admission::default_roles::bootstrap(&self.shared, now)?);
         pending.extend(admission::extension_authentication::bootstrap(&self.shared, now)?);
+        pending.extend(admission::trust_bundles::bootstrap(&self.shared, now)?);
         pending.extend(admission::priority::bootstrap(&self.shared, now)?);
         pending.extend(admission::storage_classes::bootstrap(&self.shared, now)?);
         pending.extend(service_addresses::bootstrap(&self.shared, now)?);

@@ -18,6 +18,7 @@ use crate::certificates::{self, FollowedRequests};
 use crate::expiry::EventExpiry;
 use crate::flow_control::{self, FlowControlFeed};
 use crate::status::ApiError;
+use crate::storage_migration::{self, NextMigration};
 use crate::token_secrets::{self, FollowedTokenSecrets, TokenSecretDecision};
 
 impl Api {
@@ -125,6 +126,24 @@ impl Api {
         name: &str,
     ) -> Result<Option<Arc<CertificateSigningRequest>>, ApiError> {
         certificates::signing_request(&self.shared, name)
+    }
+
+    /// The changes of StorageVersionMigrations from now on: after each, [`Api::next_migration`] may
+    /// be another one. None when the kind is not served.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub fn watch_migrations(&self) -> Result<Option<StoreWatch>, StoreError> {
+        storage_migration::watch(&self.shared)
+    }
+
+    /// The StorageVersionMigration that is the next to be worked on, as all is durable, and what is
+    /// to be done. None when all are over.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub fn next_migration(&self) -> Result<Option<NextMigration>, ApiError> {
+        storage_migration::next(&self.shared)
     }
 
     /// The changes from now on after which [`Api::followed_servers`] may be others.

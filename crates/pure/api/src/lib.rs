@@ -60,6 +60,7 @@ mod service_addresses;
 mod service_endpoints;
 mod shared;
 pub mod status;
+pub mod storage_migration;
 mod stored;
 mod stored_check;
 mod subresources;

@@ -125,6 +125,10 @@ pub enum ResourceKind {
     MutatingWebhookConfiguration,
     /// certificates.k8s.io/v1 CertificateSigningRequest.
     CertificateSigningRequest,
+    /// certificates.k8s.io/v1 ClusterTrustBundle.
+    ClusterTrustBundle,
+    /// storagemigration.k8s.io/v1 StorageVersionMigration.
+    StorageVersionMigration,
     /// apiregistration.k8s.io/v1 APIService.
     ApiService,
     /// rbac.authorization.k8s.io/v1 ClusterRoleBinding.
@@ -178,7 +182,7 @@ pub enum ViewDetail {
 impl ResourceKind {
     /// Every built-in kind, in the order in which a namespace is emptied: owners before what they
     /// own, so that nothing is made again in between.
-    pub const ALL: [ResourceKind; 61] = [
+    pub const ALL: [ResourceKind; 63] = [
         ResourceKind::HorizontalPodAutoscaler,
         ResourceKind::Deployment,
         ResourceKind::DaemonSet,
@@ -236,6 +240,8 @@ impl ResourceKind {
         ResourceKind::ValidatingWebhookConfiguration,
         ResourceKind::MutatingWebhookConfiguration,
         ResourceKind::CertificateSigningRequest,
+        ResourceKind::ClusterTrustBundle,
+        ResourceKind::StorageVersionMigration,
         ResourceKind::ApiService,
         ResourceKind::ClusterRoleBinding,
         ResourceKind::ClusterRole,
@@ -396,6 +402,14 @@ impl ResourceKind {
                 "CertificateSigningRequest",
                 "certificates.k8s.io",
                 "certificatesigningrequests",
+            ),
+            ResourceKind::ClusterTrustBundle => {
+                stored("ClusterTrustBundle", "certificates.k8s.io", "clustertrustbundles")
+            }
+            ResourceKind::StorageVersionMigration => stored(
+                "StorageVersionMigration",
+                "storagemigration.k8s.io",
+                "storageversionmigrations",
             ),
             ResourceKind::ApiService => {
                 stored("APIService", "apiregistration.k8s.io", "apiservices")

@@ -20,7 +20,7 @@ use k8s_openapi::api::apps::v1::{
 use k8s_openapi::api::autoscaling::v1::HorizontalPodAutoscaler as HorizontalPodAutoscalerV1;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, ClusterTrustBundle};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolume,
@@ -43,6 +43,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{
     CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
 };
+use k8s_openapi::api::storagemigration::v1::StorageVersionMigration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
@@ -60,6 +61,7 @@ pub mod admission_policy;
 pub mod admission_webhook;
 pub mod api_service;
 pub mod certificate_signing_request;
+pub mod cluster_trust_bundle;
 mod config_map;
 mod controller_revision;
 mod cron_job;
@@ -105,6 +107,7 @@ pub mod service_cidr;
 mod stateful_set;
 mod status_counts;
 pub mod storage;
+pub mod storage_version_migration;
 mod template;
 mod tls_secret;
 mod volume_sources;
@@ -117,6 +120,7 @@ pub fn all() -> Registry {
         .register::<CertificateSigningRequest>()
         .register::<ClusterRole>()
         .register::<ClusterRoleBinding>()
+        .register::<ClusterTrustBundle>()
         .register::<ConfigMap>()
         .register::<ControllerRevision>()
         .register::<CronJob>()
@@ -169,6 +173,7 @@ pub fn all() -> Registry {
         .register::<ServiceCIDR>()
         .register::<StatefulSet>()
         .register::<StorageClass>()
+        .register::<StorageVersionMigration>()
         .register::<ValidatingAdmissionPolicy>()
         .register::<ValidatingAdmissionPolicyBinding>()
         .register::<ValidatingWebhookConfiguration>()

@@ -9,9 +9,10 @@ use pem::Pem;
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
+use rekindle_types::pem_blocks;
+
 const CERTIFICATE: &str = "CERTIFICATE";
 const PRIVATE_KEY: &str = "PRIVATE KEY";
-const BEGIN: &str = "-----BEGIN ";
 
 /// What is wrong with the two files, if they are there and something is.
 pub(super) fn warning(data: &BTreeMap<String, ByteString>) -> Option<String> {
@@ -25,12 +26,9 @@ pub(super) fn warning(data: &BTreeMap<String, ByteString>) -> Option<String> {
     })
 }
 
-/// The blocks of a file. What is between them, and blocks that cannot be read, are skipped.
+/// The blocks of a file.
 fn blocks(file: &[u8]) -> Vec<Pem> {
-    let text = String::from_utf8_lossy(file);
-    // each is read up to where the next one begins, and so no byte twice
-    let blocks = text.split(BEGIN).skip(1);
-    blocks.filter_map(|block| pem::parse(format!("{BEGIN}{block}")).ok()).collect()
+    pem_blocks::blocks(&String::from_utf8_lossy(file)).collect()
 }
 
 fn certificate_problem(blocks: &[Pem]) -> Option<String> {

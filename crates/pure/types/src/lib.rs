@@ -40,6 +40,7 @@ mod object_writer;
 pub mod oom;
 pub mod owners;
 pub mod path_segment;
+pub mod pem_blocks;
 pub mod pod_annotations;
 pub mod pods;
 pub mod quantity;

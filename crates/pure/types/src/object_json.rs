@@ -20,7 +20,7 @@ use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus,
 };
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, ClusterTrustBundle};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     Affinity, Binding, ConfigMap, Container, Endpoints, Event, LimitRange, Namespace, Node,
@@ -43,6 +43,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{
     CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
 };
+use k8s_openapi::api::storagemigration::v1::StorageVersionMigration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
@@ -358,6 +359,7 @@ object_json!(
     ClusterRole,
     ClusterRoleBinding,
     CertificateSigningRequest,
+    ClusterTrustBundle,
     ConfigMap,
     ControllerRevision,
     CronJob,
@@ -409,6 +411,7 @@ object_json!(
     ServiceAccount,
     ServiceCIDR,
     StorageClass,
+    StorageVersionMigration,
 );
 object_json!(Affinity, Container, HorizontalPodAutoscalerSpec, PodSpec, PodTemplateSpec);
 

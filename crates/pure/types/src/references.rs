@@ -1,10 +1,10 @@
-//! Which ConfigMaps and Secrets a pod refers to: what its node reads for it, and what that node may
-//! read.
+//! Which ConfigMaps, Secrets and ClusterTrustBundles a pod refers to: what its node reads for it,
+//! and what that node may read.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-use k8s_openapi::api::core::v1::{Container, Pod, Volume};
+use k8s_openapi::api::core::v1::{ClusterTrustBundleProjection, Container, Pod, Volume};
 
 use crate::ephemeral;
 
@@ -15,16 +15,20 @@ pub enum ObjectKind {
     ConfigMap,
     /// A Secret.
     Secret,
+    /// A ClusterTrustBundle.
+    TrustBundle,
+    /// All ClusterTrustBundles of a signer.
+    TrustBundlesOfSigner,
 }
 
-/// Names one object.
+/// Names one object, or the objects of a signer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectRef {
     /// Its kind.
     pub kind: ObjectKind,
-    /// Its namespace.
+    /// Its namespace; empty for ClusterTrustBundles.
     pub namespace: String,
-    /// Its name.
+    /// Its name, or that of the signer.
     pub name: String,
 }
 
@@ -38,6 +42,17 @@ impl ObjectRef {
     pub fn secret(namespace: &str, name: &str) -> Self {
         Self { kind: ObjectKind::Secret, namespace: namespace.to_owned(), name: name.to_owned() }
     }
+
+    /// The ClusterTrustBundles that a projected source may get: that of a name, or a signer's.
+    pub fn trust_bundles(source: &ClusterTrustBundleProjection) -> Self {
+        let (kind, name) = match (&source.name, &source.signer_name) {
+            (Some(name), _) => (ObjectKind::TrustBundle, name.clone()),
+            (None, signer) => {
+                (ObjectKind::TrustBundlesOfSigner, signer.clone().unwrap_or_default())
+            }
+        };
+        Self { kind, namespace: String::new(), name }
+    }
 }
 
 impl fmt::Display for ObjectRef {
@@ -46,6 +61,8 @@ impl fmt::Display for ObjectRef {
         let kind = match self.kind {
             ObjectKind::ConfigMap => "configmap",
             ObjectKind::Secret => "secret",
+            ObjectKind::TrustBundle => "clustertrustbundle",
+            ObjectKind::TrustBundlesOfSigner => "clustertrustbundles of signer",
         };
         write!(f, "{kind} {:?}", self.name)
     }
@@ -114,5 +131,6 @@ fn add_volume(namespace: &str, volume: &Volume, found: &mut BTreeSet<ObjectRef>)
         if let Some(secret) = &source.secret {
             found.insert(ObjectRef::secret(namespace, &secret.name));
         }
+        found.extend(source.cluster_trust_bundle.as_ref().map(ObjectRef::trust_bundles));
     }
 }

@@ -9,7 +9,8 @@ use anyhow::Context;
 use rekindle_api_server::pki::RevokedCertificates;
 use rekindle_api_server::{
     ApiServer, AuditCarriers, Front, ServerLimits, TlsListener, follow_api_servers,
-    keep_flow_control, keep_roles_aggregated, keep_token_secrets, sign_certificates,
+    keep_flow_control, keep_roles_aggregated, keep_token_secrets, migrate_storage,
+    sign_certificates,
 };
 use rekindle_operator::LadderFigures;
 use rekindle_store::Compaction;
@@ -104,6 +105,7 @@ impl ServedApi {
         tokio::spawn(keep_flow_control(front.clone(), phases.stopped()));
         tokio::spawn(sign_certificates(front.clone(), Arc::clone(&api.pki), phases.stopped()));
         tokio::spawn(keep_token_secrets(front.clone(), phases.stopped()));
+        tokio::spawn(migrate_storage(front.clone(), phases.stopped()));
         tokio::spawn(follow_api_servers(front.clone(), phases.stopped()));
         tokio::spawn(forget_history(api.compaction(), phases.stopped()));
         tokio::spawn(footprint::shrink_after_bursts(front.clone(), phases.stopped()));

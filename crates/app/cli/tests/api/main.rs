@@ -26,5 +26,6 @@ mod pod_security;
 mod proxy;
 mod server_side_apply;
 mod signing_requests;
+mod storage_migrations;
 mod tls_server;
 mod webhook_server;

@@ -19,4 +19,5 @@ mod resize;
 mod security_context;
 mod static_pods;
 mod streams;
+mod trust_bundles;
 mod volume_mounts;

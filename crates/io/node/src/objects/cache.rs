@@ -1,4 +1,4 @@
-//! One watch per referenced object, shared by the pods that refer to it, and gone with the last of
+//! One watch per reference, shared by the pods that refer to it, and gone with the last of
 //! them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
-use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::api::certificates::v1::ClusterTrustBundle;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
@@ -146,59 +144,77 @@ impl Drop for PodObjects {
 fn start(client: &Client, reference: ObjectRef) -> CacheEntry {
     let (sender, state) = watch::channel(CachedObject::Nothing);
     let listeners = Arc::new(Mutex::new(Vec::new()));
-    let (client, notify) = (client.clone(), listeners.clone());
-    let task = match reference.kind {
+    let (api, notify) = (client.clone(), listeners.clone());
+    let ObjectRef { kind, namespace, name } = &reference;
+    let named = format!("metadata.name={name}");
+    let task = match kind {
         ObjectKind::ConfigMap => {
-            tokio::spawn(follow::<ConfigMap>(client, reference, sender, notify, |map| {
-                ReferencedObject::ConfigMap(Arc::new(map))
+            let watched = (Api::namespaced(api, namespace), named);
+            tokio::spawn(follow(watched, reference, sender, notify, |mut maps| {
+                maps.pop().map(ReferencedObject::ConfigMap)
             }))
         }
         ObjectKind::Secret => {
-            tokio::spawn(follow::<Secret>(client, reference, sender, notify, |secret| {
-                ReferencedObject::Secret(Arc::new(secret))
+            let watched = (Api::namespaced(api, namespace), named);
+            tokio::spawn(follow(watched, reference, sender, notify, |mut secrets| {
+                secrets.pop().map(ReferencedObject::Secret)
             }))
+        }
+        ObjectKind::TrustBundle => {
+            let watched = (Api::all(api), named);
+            tokio::spawn(follow(watched, reference, sender, notify, trust_bundles))
+        }
+        ObjectKind::TrustBundlesOfSigner => {
+            let watched = (Api::all(api), format!("spec.signerName={name}"));
+            tokio::spawn(follow(watched, reference, sender, notify, trust_bundles))
         }
     };
     CacheEntry { state, listeners, task: task.abort_handle() }
 }
 
+fn trust_bundles(bundles: Vec<Arc<ClusterTrustBundle>>) -> Option<ReferencedObject> {
+    Some(ReferencedObject::TrustBundles(bundles.into()))
+}
+
+/// Follows the objects that match a field selector.
 async fn follow<K>(
-    client: Client,
+    (api, fields): (Api<K>, String),
     reference: ObjectRef,
     state: watch::Sender<CachedObject>,
     listeners: Arc<Mutex<Vec<Arc<Notify>>>>,
-    wrap: fn(K) -> ReferencedObject,
+    wrap: fn(Vec<Arc<K>>) -> Option<ReferencedObject>,
 ) where
-    K: k8s_openapi::Resource<Scope = NamespaceResourceScope>
-        + k8s_openapi::Metadata<Ty = ObjectMeta>
-        + ObjectJson
-        + Send
-        + 'static,
+    K: kube::Resource<DynamicType = ()> + ObjectJson + Send + Sync + 'static,
 {
-    let api: Api<K> = Api::namespaced(client, &reference.namespace);
-    let config = watcher::Config::default().fields(&format!("metadata.name={}", reference.name));
+    let config = watcher::Config::default().fields(&fields);
     let mut events = watch_objects(api, config).default_backoff().boxed();
-    let mut listed = CachedObject::Absent;
+    let name = |object: &K| object.meta().name.clone().unwrap_or_default();
+    let mut objects: BTreeMap<String, Arc<K>> = BTreeMap::new();
     while let Some(event) = events.next().await {
-        let next = match event {
+        match event {
             Ok(Event::Init) => {
-                listed = CachedObject::Absent;
+                objects.clear();
                 continue;
             }
             Ok(Event::InitApply(object)) => {
-                listed = CachedObject::Present(wrap(object));
+                objects.insert(name(&object), Arc::new(object));
                 continue;
             }
-            Ok(Event::InitDone) => std::mem::replace(&mut listed, CachedObject::Absent),
-            Ok(Event::Apply(object)) => CachedObject::Present(wrap(object)),
-            Ok(Event::Delete(_)) => CachedObject::Absent,
+            Ok(Event::InitDone) => {}
+            Ok(Event::Apply(object)) => {
+                objects.insert(name(&object), Arc::new(object));
+            }
+            Ok(Event::Delete(object)) => {
+                objects.remove(&name(&object));
+            }
             Err(error) => {
                 tracing::debug!(object = %reference, %error, "watch of a referenced object failed; it is retried");
                 continue;
             }
-        };
+        }
+        let next = wrap(objects.values().cloned().collect());
         // send_replace: the last known content stays readable while no pod waits
-        state.send_replace(next);
+        state.send_replace(next.map_or(CachedObject::Absent, CachedObject::Present));
         for listener in listeners.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             listener.notify_one();
         }

@@ -1,5 +1,5 @@
-//! The ConfigMaps and Secrets that pods refer to: which ones, and their contents, watched only
-//! while a pod needs them.
+//! The ConfigMaps, Secrets and ClusterTrustBundles that pods refer to: which ones, and their
+//! contents, watched only while a pod needs them.
 
 mod cache;
 mod references;

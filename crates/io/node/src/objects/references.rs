@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::api::certificates::v1::ClusterTrustBundle;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 pub(crate) use rekindle_types::references::{
     ObjectKind, ObjectRef, container_references, pod_references, pull_secret_references,
@@ -17,6 +18,8 @@ pub(crate) enum ReferencedObject {
     ConfigMap(Arc<ConfigMap>),
     /// A Secret.
     Secret(Arc<Secret>),
+    /// ClusterTrustBundles: that of a name, or a signer's.
+    TrustBundles(Arc<[Arc<ClusterTrustBundle>]>),
 }
 
 /// Objects at one moment. What is not in here does not exist.
@@ -50,7 +53,7 @@ impl FetchedObjects {
     pub(crate) fn config_map(&self, reference: &ObjectRef) -> Option<&ConfigMap> {
         match self.objects.get(reference)? {
             ReferencedObject::ConfigMap(map) => Some(map),
-            ReferencedObject::Secret(_) => None,
+            ReferencedObject::Secret(_) | ReferencedObject::TrustBundles(_) => None,
         }
     }
 
@@ -58,7 +61,15 @@ impl FetchedObjects {
     pub(crate) fn secret(&self, reference: &ObjectRef) -> Option<&Secret> {
         match self.objects.get(reference)? {
             ReferencedObject::Secret(secret) => Some(secret),
-            ReferencedObject::ConfigMap(_) => None,
+            ReferencedObject::ConfigMap(_) | ReferencedObject::TrustBundles(_) => None,
+        }
+    }
+
+    /// The ClusterTrustBundles of that name or signer.
+    pub(crate) fn trust_bundles(&self, reference: &ObjectRef) -> &[Arc<ClusterTrustBundle>] {
+        match self.objects.get(reference) {
+            Some(ReferencedObject::TrustBundles(bundles)) => bundles,
+            Some(ReferencedObject::ConfigMap(_) | ReferencedObject::Secret(_)) | None => &[],
         }
     }
 }

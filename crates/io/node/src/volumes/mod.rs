@@ -26,6 +26,7 @@ mod sub_path;
 #[cfg(test)]
 mod tests;
 mod tmpfs;
+mod trust_anchors;
 
 pub(crate) use claims::{is_used, link_claims, linked, look_up};
 pub(crate) use empty_dir::move_to_trash;

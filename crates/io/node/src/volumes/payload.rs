@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path};
 
 use k8s_openapi::api::core::v1::{
-    ConfigMapProjection, ConfigMapVolumeSource, DownwardAPIVolumeFile, KeyToPath, Pod,
-    ProjectedVolumeSource, SecretProjection, SecretVolumeSource, ServiceAccountTokenProjection,
-    Volume, VolumeProjection,
+    ClusterTrustBundleProjection, ConfigMapProjection, ConfigMapVolumeSource,
+    DownwardAPIVolumeFile, KeyToPath, Pod, ProjectedVolumeSource, SecretProjection,
+    SecretVolumeSource, ServiceAccountTokenProjection, Volume, VolumeProjection,
 };
 
+use super::trust_anchors;
 use crate::container_spec::{SpecError, common_user, find_container, fs_group};
 use crate::env::{
     Allocatable, FieldRefError, PodFacts, ResourceError, downward_field, resource_value,
@@ -52,6 +53,9 @@ pub(crate) enum PayloadError {
     /// The Secret has no such key.
     #[error("references non-existent secret key: {0}")]
     NoSecretKey(String),
+    /// No ClusterTrustBundle of the signer has these labels.
+    #[error("combination of signerName and labelSelector matched zero ClusterTrustBundles")]
+    NoTrustBundle,
     /// A path that would lead out of the volume.
     #[error("invalid path {0:?}: it must be relative, without \"..\" and not begin with \"..\"")]
     Path(String),
@@ -197,11 +201,8 @@ fn add_projected(
         if pod_certificate.is_some() {
             return Err(PayloadError::Source("podCertificate"));
         }
-        // an optional bundle may be absent, and here it always is
-        if let Some(bundle) = cluster_trust_bundle
-            && bundle.optional != Some(true)
-        {
-            return Err(PayloadError::Source("clusterTrustBundle"));
+        if let Some(source) = cluster_trust_bundle {
+            add_trust_bundle(inputs, source, usual, files)?;
         }
     }
     Ok(())
@@ -312,6 +313,27 @@ fn add_token(
         attributes.mode = Some(PRIVATE_MODE);
     }
     add_file(&source.path, token.as_bytes().to_vec(), attributes, files)
+}
+
+/// The certificates of all bundles that are meant, each once.
+fn add_trust_bundle(
+    inputs: PayloadInputs<'_>,
+    source: &ClusterTrustBundleProjection,
+    usual: FileAttributes,
+    files: &mut Payload,
+) -> Result<(), PayloadError> {
+    let reference = ObjectRef::trust_bundles(source);
+    let bundles = inputs.objects.trust_bundles(&reference).iter();
+    let meant: Vec<_> = bundles.filter(|bundle| trust_anchors::is_meant(source, bundle)).collect();
+    if meant.is_empty() && source.optional != Some(true) {
+        return Err(match source.name {
+            Some(_) => PayloadError::NotFound(reference),
+            None => PayloadError::NoTrustBundle,
+        });
+    }
+    let texts = meant.iter().map(|bundle| bundle.spec.trust_bundle.as_str());
+    let attributes = usual.of_item(None, source.user);
+    add_file(&source.path, trust_anchors::joined(texts).into_bytes(), attributes, files)
 }
 
 fn add_file(

@@ -87,16 +87,24 @@ pub(super) fn check_signing(write: &ObjectWrite<'_>) -> Result<(), ApiError> {
     }
 }
 
-/// A right over one signer, or over all of its domain.
 fn check_right(
     call: &ApiCall<'_>,
     request: &CertificateSigningRequest,
     verb: &str,
 ) -> Result<(), ApiError> {
+    let signer = request.spec.signer_name.as_str();
+    if may(call, verb, signer)? {
+        return Ok(());
+    }
+    let why = format!("user not permitted to {verb} requests with signerName {signer:?}");
+    Err(refusal(call, request, &why))
+}
+
+/// Whether who asks has a right over one signer, or over all of its domain.
+pub(super) fn may(call: &ApiCall<'_>, verb: &str, signer: &str) -> Result<bool, ApiError> {
     let ClientIdentity::User(user) = &call.request.identity else {
         return Err(ApiError::unauthorized());
     };
-    let signer = request.spec.signer_name.as_str();
     let domain = signer.split('/').next().unwrap_or_default();
     for name in [signer, &format!("{domain}/*")] {
         let what = AccessAttributes::Resource {
@@ -108,11 +116,10 @@ fn check_right(
             name,
         };
         if call.api.decide(user, &what)? != AccessDecision::Deny {
-            return Ok(());
+            return Ok(true);
         }
     }
-    let why = format!("user not permitted to {verb} requests with signerName {signer:?}");
-    Err(refusal(call, request, &why))
+    Ok(false)
 }
 
 fn refusal(call: &ApiCall<'_>, request: &CertificateSigningRequest, why: &str) -> ApiError {

@@ -28,6 +28,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tolerations;
+pub(crate) mod trust_bundles;
 pub(crate) mod webhooks;
 
 use rekindle_store::PendingWrite;

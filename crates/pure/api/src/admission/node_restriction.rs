@@ -17,7 +17,7 @@ use rekindle_kinds::identity::ClientIdentity;
 use rekindle_kinds::validation::{items, text};
 use rekindle_types::local_path;
 use rekindle_types::pod_annotations::is_mirror;
-use rekindle_types::references::pod_references;
+use rekindle_types::references::{ObjectKind, ObjectRef, pod_references};
 use rekindle_types::v1alpha1::{CarriedOutBy, PodRestart};
 
 use super::ObjectWrite;
@@ -186,18 +186,19 @@ fn wrong_with_mirror(call: &ApiCall<'_>, node: &str, pod: &Pod) -> Option<String
     }
     let claims =
         |volume: &Volume| volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some();
-    let bundle = |volume: &Volume| {
-        let projected = volume.projected.as_ref().and_then(|volume| volume.sources.as_ref());
-        items(projected).iter().any(|source| source.cluster_trust_bundle.is_some())
-    };
+    let (bundles, others): (Vec<ObjectRef>, Vec<ObjectRef>) =
+        pod_references(pod).into_iter().partition(|reference| match reference.kind {
+            ObjectKind::TrustBundle | ObjectKind::TrustBundlesOfSigner => true,
+            ObjectKind::ConfigMap | ObjectKind::Secret => false,
+        });
     let volumes = items(spec.and_then(|spec| spec.volumes.as_ref()));
     let what = if account(pod).is_some() {
         "a service account"
-    } else if !pod_references(pod).is_empty() {
+    } else if !others.is_empty() {
         "secrets or configmaps"
     } else if volumes.iter().any(claims) {
         "persistentvolumeclaims"
-    } else if volumes.iter().any(bundle) {
+    } else if !bundles.is_empty() {
         "clustertrustbundles"
     } else if !items(spec.and_then(|spec| spec.resource_claims.as_ref())).is_empty() {
         "resourceclaims"

@@ -17,7 +17,7 @@ use rekindle_store::PendingWrite;
 use super::{
     WriteReview, certificates, disruption_budgets, escalation, extension_authentication, ladders,
     limit_ranger, mutations, namespaces, node_restriction, pod_security, policies, priority,
-    runtime_classes, service_accounts, storage_classes, tolerations, webhooks,
+    runtime_classes, service_accounts, storage_classes, tolerations, trust_bundles, webhooks,
 };
 use crate::api_services;
 use crate::call::{ApiCall, ObjectPart};
@@ -119,7 +119,7 @@ pub(super) struct AdmissionRule {
 }
 
 /// Every rule. Those of a stage run from top to bottom.
-pub(super) const RULES: [AdmissionRule; 50] = [
+pub(super) const RULES: [AdmissionRule; 53] = [
     AdmissionRule {
         name: "NodeRestriction",
         why: "an agent makes mirrors and its own Node and Lease; first, so that it learns nothing else",
@@ -292,6 +292,24 @@ pub(super) const RULES: [AdmissionRule; 50] = [
         ),
     },
     AdmissionRule {
+        name: "published trust bundle",
+        why: "pods trust it, so a change by hand is undone in the same write; known by its name",
+        hook: RuleHook::Write(
+            AdmissionStage::Named,
+            RuleScope::All,
+            WriteAction::Fill(trust_bundles::fill),
+        ),
+    },
+    AdmissionRule {
+        name: "ClusterTrustBundleAttest",
+        why: "who writes what a signer's clients trust speaks for the signer",
+        hook: RuleHook::Write(
+            AdmissionStage::Valid,
+            RuleScope::All,
+            WriteAction::Check(trust_bundles::check_attest),
+        ),
+    },
+    AdmissionRule {
         name: "CertificateApproval",
         why: "an approval lets its owner become another user, so it is a right over each signer",
         hook: RuleHook::Write(
@@ -429,6 +447,11 @@ pub(super) const RULES: [AdmissionRule; 50] = [
         name: "extension-apiserver-authentication",
         why: "other servers read it, so it comes back in the same batch",
         hook: RuleHook::Removed(extension_authentication::restore),
+    },
+    AdmissionRule {
+        name: "published trust bundle",
+        why: "pods get it by volumes, so it comes back in the same batch",
+        hook: RuleHook::Removed(trust_bundles::restore),
     },
     AdmissionRule {
         name: "Service kubernetes",

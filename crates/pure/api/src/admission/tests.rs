@@ -49,6 +49,8 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Named All fills: CA bundle
         Named All fills: extension-apiserver-authentication
         Named All checks: RBAC escalation
+        Named All fills: published trust bundle
+        Valid All checks: ClusterTrustBundleAttest
         Valid Changed checks: CertificateApproval
         Valid Changed checks: CertificateSigning
         Final New checks: CertificateSubjectRestriction
@@ -68,6 +70,7 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Deletion: MutatingAdmissionWebhook, ValidatingAdmissionWebhook
         Removed: namespace furniture
         Removed: extension-apiserver-authentication
+        Removed: published trust bundle
         Removed: Service kubernetes
         Removed: IPAddress
         Changed: ServiceCIDR

@@ -45,7 +45,7 @@ const BUILT_IN: [(&str, &str, i32, i32); 24] = [
     ("discovery.k8s.io", "v1", 16_200, 15),
     ("resource.k8s.io", "v1", 16_200, 20),
     ("flowcontrol.apiserver.k8s.io", "v1", 16_100, 21),
-    ("storagemigration.k8s.io", "v1beta1", 15_800, 9),
+    ("storagemigration.k8s.io", "v1", 15_800, 15),
     (v1alpha1::GROUP, v1alpha1::VERSION, 2_000, 9),
     (resource_metrics::GROUP, resource_metrics::VERSION, 100, 100),
 ];

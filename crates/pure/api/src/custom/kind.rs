@@ -110,7 +110,7 @@ impl CustomKind {
 
     /// Its objects, with writes that are on their way. A definition that asks for the place of a
     /// kind of this server has none: those that are there are not its own.
-    pub(super) fn objects(&self, api: &ApiShared) -> Vec<Arc<StoredObject>> {
+    pub(crate) fn objects(&self, api: &ApiShared) -> Vec<Arc<StoredObject>> {
         let prefix = self.prefix_of_objects(api);
         prefix.map_or_else(Vec::new, |prefix| api.store.newest_below(&prefix).0)
     }

@@ -216,7 +216,7 @@ pub(crate) fn resume(api: &ApiShared, now: Tick) -> ResumedDefinitions {
 }
 
 /// The kind of definitions.
-fn definitions_entry(api: &ApiShared) -> Option<&Arc<KindEntry>> {
+pub(crate) fn definitions_entry(api: &ApiShared) -> Option<&Arc<KindEntry>> {
     api.registry.find(GROUP, "v1", PLURAL)
 }
 

@@ -188,7 +188,7 @@ impl TakenNames {
 }
 
 /// Sets a condition; its time changes with its status only.
-pub(super) fn set(
+pub(crate) fn set(
     conditions: &mut Vec<CustomResourceDefinitionCondition>,
     type_: &str,
     (status, reason, message): (&str, &str, &str),

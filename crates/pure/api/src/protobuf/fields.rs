@@ -40,7 +40,7 @@ pub(crate) enum ZeroMeaning {
 }
 
 /// The groups that have messages, and the packages of these.
-const PACKAGES: [(&str, &str); 22] = [
+const PACKAGES: [(&str, &str); 23] = [
     ("", "core"),
     ("admissionregistration.k8s.io", "admissionregistration"),
     ("apiextensions.k8s.io", "apiextensions"),
@@ -63,6 +63,7 @@ const PACKAGES: [(&str, &str); 22] = [
     ("resource.k8s.io", "resource"),
     ("scheduling.k8s.io", "scheduling"),
     ("storage.k8s.io", "storage"),
+    ("storagemigration.k8s.io", "storagemigration"),
 ];
 
 struct Table {

@@ -20,8 +20,8 @@ fn deletes_obey_preconditions() {
         bench.call("DELETE", "/api/v1/namespaces/default", ""),
     ];
     expect![[r#"
-        409 Conflict: Operation cannot be fulfilled on ConfigMap "a": the UID in the precondition (x) does not match the UID in record (7ab093b8-93ea-495b-8c92-5523365928da). The object might have been deleted and then recreated
-        409 Conflict: Operation cannot be fulfilled on ConfigMap "a": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (70). The object might have been modified
+        409 Conflict: Operation cannot be fulfilled on ConfigMap "a": the UID in the precondition (x) does not match the UID in record (fa0b40cc-17be-462c-8a1b-1859a04761f1). The object might have been deleted and then recreated
+        409 Conflict: Operation cannot be fulfilled on ConfigMap "a": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (74). The object might have been modified
         422 Invalid: DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Sideways": supported values: "Foreground", "Background", "Orphan", "nil"
         422 Invalid: DeleteOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]: supported values: "All"
         404 NotFound: configmaps "b" not found

@@ -185,7 +185,7 @@ fn requests_that_make_no_sense_are_refused() {
         400 BadRequest: invalid selector: 'metadata.name'; can't understand 'metadata.name'
         400 BadRequest: continue key is not valid: "%"
         400 BadRequest: continue key is not valid: "eyJ2IjoieCJ9"
-        504 Timeout: Timeout: Too large resource version: 99999, current: 79
+        504 Timeout: Timeout: Too large resource version: 99999, current: 83
         400 BadRequest: invalid resource version "x": it must be a whole number
         422 Invalid: ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided
         422 Invalid: ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"

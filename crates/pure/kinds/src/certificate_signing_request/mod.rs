@@ -4,7 +4,6 @@
 
 mod certificate_request;
 mod signature;
-mod signer_name;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -10,9 +10,9 @@ use k8s_openapi::api::certificates::v1::{
 use rekindle_types::validation::field_error::FieldError;
 use x509_cert::Certificate;
 
-use super::{APPROVED, DENIED, FAILED, certificate, conditions, signer_name};
+use super::{APPROVED, DENIED, FAILED, certificate, conditions};
 use crate::certificate_signing_request::CertificateRequest;
-use crate::validation::{ListKeys, Path, items};
+use crate::validation::{ListKeys, Path, items, signer_name};
 
 const EXPIRATION_SECONDS_MIN: i32 = 600;
 

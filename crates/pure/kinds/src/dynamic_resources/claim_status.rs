@@ -16,7 +16,7 @@ use super::request_names::RequestNames;
 use super::{allocation, device_configuration};
 use crate::defaults;
 use crate::validation::driver_name::name_errors as driver_errors;
-use crate::validation::{ListKeys, Path, fixed, invalid_each, items, names, numbers, text};
+use crate::validation::{Path, conditions, fixed, items, text};
 
 /// The most consumers of a claim.
 const CONSUMERS_MAX: usize = 256;
@@ -26,8 +26,6 @@ const CONDITIONS_MAX: usize = 8;
 const ADDRESSES_MAX: usize = 16;
 const INTERFACE_BYTES_MAX: usize = 256;
 const HARDWARE_ADDRESS_BYTES_MAX: usize = 128;
-const REASON_BYTES_MAX: usize = 1_024;
-const MESSAGE_BYTES_MAX: usize = 32 * 1_024;
 
 /// An allocated device: driver, pool, device, and share.
 type AllocatedId<'a> = (&'a str, &'a str, &'a str, Option<&'a str>);
@@ -173,54 +171,11 @@ fn device_errors(
     errors
 }
 
-/// Source: apimachinery's `ValidateConditions`.
-fn condition_errors(conditions: &[Condition], field: &Path) -> Vec<FieldError> {
-    const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
-    const REASON: &str = "a condition reason must start with alphabetic character, optionally \
-        followed by a string of alphanumeric characters or '_,:', and must end with an \
-        alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or \
-        'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is \
-        '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
-    let mut known: ListKeys<&str> = ListKeys::new();
-    let mut errors = entry_errors(conditions, CONDITIONS_MAX, field, |condition, field| {
-        let type_ = field.child("type");
-        let messages = names::qualified(&condition.type_);
-        let mut errors: Vec<FieldError> =
-            invalid_each(&type_, &condition.type_, messages).collect();
-        if !STATUSES.contains(&condition.status.as_str()) {
-            let status = field.child("status");
-            errors.push(FieldError::not_supported(status, &condition.status, &STATUSES));
-        }
-        if let Some(generation) = condition.observed_generation {
-            errors.extend(numbers::non_negative(generation, &field.child("observedGeneration")));
-        }
-        let reason = field.child("reason");
-        if condition.reason.is_empty() {
-            errors.push(FieldError::required(reason, ""));
-        } else if condition.reason.len() > REASON_BYTES_MAX {
-            errors.push(FieldError::too_long(reason, REASON_BYTES_MAX));
-        } else if !is_reason(&condition.reason) {
-            errors.push(FieldError::invalid(reason, &condition.reason, REASON));
-        }
-        if condition.message.len() > MESSAGE_BYTES_MAX {
-            errors.push(FieldError::too_long(field.child("message"), MESSAGE_BYTES_MAX));
-        }
-        errors
-    });
-    for (index, condition) in conditions.iter().enumerate().take(CONDITIONS_MAX) {
-        if known.add(&condition.type_).is_some() {
-            let field = field.index(index).child("type");
-            errors.push(FieldError::duplicate(field, &condition.type_));
-        }
-    }
+fn condition_errors(all: &[Condition], field: &Path) -> Vec<FieldError> {
+    let mut errors = entry_errors(all, CONDITIONS_MAX, field, conditions::entry_errors);
+    let looked_at = &all[..all.len().min(CONDITIONS_MAX)];
+    errors.extend(conditions::duplicate_errors(looked_at, field));
     errors
-}
-
-fn is_reason(text: &str) -> bool {
-    let is_word = |sign: char| sign == '_' || sign.is_ascii_alphanumeric();
-    text.starts_with(|sign: char| sign.is_ascii_alphabetic())
-        && text.ends_with(is_word)
-        && text.chars().all(|sign| is_word(sign) || matches!(sign, ',' | ':'))
 }
 
 fn network_errors(network: &NetworkDeviceData, field: &Path) -> Vec<FieldError> {

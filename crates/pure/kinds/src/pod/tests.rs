@@ -266,8 +266,20 @@ const FIELDS: &[Fields] = &[
     Fields {
         schema: "VolumeProjection",
         path: "spec.volumes[*].projected.sources[*].",
-        enforced: &["configMap", "downwardAPI", "secret", "serviceAccountToken"],
-        refused: &["clusterTrustBundle", "podCertificate"],
+        enforced: &[
+            "clusterTrustBundle",
+            "configMap",
+            "downwardAPI",
+            "secret",
+            "serviceAccountToken",
+        ],
+        refused: &["podCertificate"],
+    },
+    Fields {
+        schema: "ClusterTrustBundleProjection",
+        path: "spec.volumes[*].projected.sources[*].clusterTrustBundle.",
+        enforced: &["labelSelector", "name", "optional", "path", "signerName", "user"],
+        refused: &[],
     },
     Fields {
         schema: "ServiceAccountTokenProjection",

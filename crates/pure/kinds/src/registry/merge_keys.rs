@@ -402,6 +402,7 @@ pub(crate) const SCHEMAS: &[(&str, &[MergeField])] = &[
     ),
     ("io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler", &[object("metadata", META)]),
     ("io.k8s.api.certificates.v1.CertificateSigningRequest", &[object("metadata", META)]),
+    ("io.k8s.api.certificates.v1.ClusterTrustBundle", &[object("metadata", META)]),
     ("io.k8s.api.core.v1.PersistentVolume", &[object("metadata", META)]),
     (
         "io.k8s.api.core.v1.PersistentVolumeClaim",

@@ -4,6 +4,7 @@
 
 pub(crate) mod addresses;
 pub mod amounts;
+pub(crate) mod conditions;
 pub mod driver_name;
 pub mod labels;
 pub(crate) mod list_keys;
@@ -15,6 +16,7 @@ pub mod ports;
 pub mod quantities;
 pub(crate) mod resource_names;
 pub mod selector;
+pub(crate) mod signer_name;
 pub mod tolerations;
 pub mod webhook_client;
 

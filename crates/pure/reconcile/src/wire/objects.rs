@@ -152,6 +152,8 @@ pub fn object_from_json(kind: ResourceKind, json: &[u8]) -> Result<ViewObject, E
         | ResourceKind::ValidatingWebhookConfiguration
         | ResourceKind::MutatingWebhookConfiguration
         | ResourceKind::CertificateSigningRequest
+        | ResourceKind::ClusterTrustBundle
+        | ResourceKind::StorageVersionMigration
         | ResourceKind::ApiService
         | ResourceKind::ClusterRoleBinding
         | ResourceKind::ClusterRole

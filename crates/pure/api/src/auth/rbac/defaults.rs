@@ -38,6 +38,7 @@ pub fn cluster_roles() -> Vec<ClusterRole> {
         role("system:monitoring", vec![paths(GET, MONITORING)]),
         role("system:node", node()),
         role("system:service-account-issuer-discovery", vec![paths(GET, ISSUER)]),
+        role("system:cluster-trust-bundle-discovery", vec![trust_bundles()]),
         role("system:auth-delegator", auth_delegator()),
         role("system:node-bootstrapper", node_bootstrapper()),
         role(
@@ -80,6 +81,7 @@ pub fn cluster_role_bindings() -> Vec<ClusterRoleBinding> {
         binding("system:monitoring", &["system:monitoring"]),
         binding("system:node", &[NODES]),
         binding("system:service-account-issuer-discovery", &[ACCOUNTS]),
+        binding("system:cluster-trust-bundle-discovery", &[ACCOUNTS]),
     ]
 }
 
@@ -140,10 +142,16 @@ fn node() -> Vec<PolicyRule> {
         rule(READ, "", &["persistentvolumeclaims", "services"]),
         rule(READ_WRITE, "", &["persistentvolumes"]),
         rule(READ, "storage.k8s.io", &["storageclasses"]),
+        trust_bundles(),
         rule(&["create", "get", "patch", "update"], "coordination.k8s.io", &["leases"]),
         rule(READ, "rekindle.dev", &["podrestarts"]),
         rule(PATCH, "rekindle.dev", &["podrestarts/status"]),
     ]
+}
+
+/// Which authorities there are is no secret.
+fn trust_bundles() -> PolicyRule {
+    rule(READ, CERTIFICATES, &["clustertrustbundles"])
 }
 
 /// What asks for the first certificate of a node.

@@ -1,12 +1,14 @@
 //! Projected volumes: files from several sources in one folder.
 
 use k8s_openapi::api::core::v1::{
-    KeyToPath, PodSpec, ProjectedVolumeSource, ServiceAccountTokenProjection, VolumeProjection,
+    ClusterTrustBundleProjection, KeyToPath, PodSpec, ProjectedVolumeSource,
+    ServiceAccountTokenProjection, VolumeProjection,
 };
 use rekindle_types::validation::field_error::FieldError;
 
 use super::{unsupported, volume_files};
-use crate::validation::{ListKeys, Path, items, shortened};
+use crate::cluster_trust_bundle;
+use crate::validation::{ListKeys, Path, items, selector, shortened, signer_name};
 
 /// A shorter token would be over before the container has read it.
 const TOKEN_SECONDS_MIN: i64 = 600;
@@ -44,15 +46,15 @@ fn source(source: &VolumeProjection, volume: &Path, field: &Path) -> Vec<FieldEr
         ("podCertificate", source.pod_certificate.is_some()),
     ];
     let set: Vec<&str> = set.into_iter().filter(|(_, set)| *set).map(|(name, _)| name).collect();
-    let absent = |name: &&str| matches!(*name, "clusterTrustBundle" | "podCertificate");
     if set.len() > 1 {
         let detail = "may not specify more than 1 volume type per source";
         errors.push(FieldError::forbidden(field, detail));
     }
-    errors.extend(set.iter().find(|name| absent(name)).map(|name| {
-        let why = "the pod could not start; sources may be configMap, downwardAPI, secret and serviceAccountToken";
-        unsupported(field.child(name), why)
-    }));
+    if source.pod_certificate.is_some() {
+        let why = "the pod could not start; sources may be clusterTrustBundle, configMap, \
+            downwardAPI, secret and serviceAccountToken";
+        errors.push(unsupported(field.child("podCertificate"), why));
+    }
     let secret = source.secret.as_ref().map(|secret| (&secret.name, &secret.items));
     let config_map = source.config_map.as_ref().map(|map| (&map.name, &map.items));
     for (kind, source) in [("secret", secret), ("configMap", config_map)] {
@@ -69,6 +71,56 @@ fn source(source: &VolumeProjection, volume: &Path, field: &Path) -> Vec<FieldEr
     }
     if let Some(token) = &source.service_account_token {
         errors.extend(self::token(token, volume, &field.child("serviceAccountToken")));
+    }
+    if let Some(bundle) = &source.cluster_trust_bundle {
+        // the field has another name in Kubernetes' own objects, which upstream's errors show
+        errors.extend(trust_bundle(bundle, &field.child("clusterTrustBundlePEM")));
+    }
+    errors
+}
+
+fn trust_bundle(bundle: &ClusterTrustBundleProjection, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    match (&bundle.name, &bundle.signer_name) {
+        (Some(_), Some(_)) => {
+            let why = "only one of name and signerName may be used";
+            errors.push(FieldError::invalid_json(field, bundle, why));
+        }
+        (Some(name), None) => errors.extend(bundle_name(name, bundle, field)),
+        (None, Some(signer)) => {
+            let named = field.child("signerName");
+            if signer.is_empty() {
+                errors.push(FieldError::required(&named, "must be a valid signer name"));
+            }
+            errors.extend(signer_name::errors(signer, &named));
+            if let Some(wanted) = &bundle.label_selector {
+                errors.extend(selector::check(wanted, &field.child("labelSelector")));
+            }
+        }
+        (None, None) => {
+            let why = "either name or signerName must be specified";
+            errors.push(FieldError::required(field, why));
+        }
+    }
+    errors.extend(volume_files::file_path(&bundle.path, &field.child("path")));
+    errors.extend(volume_files::user(bundle.user, &field.child("user")));
+    errors
+}
+
+fn bundle_name(name: &str, bundle: &ClusterTrustBundleProjection, field: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let named = field.child("name");
+    if name.is_empty() {
+        errors.push(FieldError::required(&named, "must be a valid object name"));
+    }
+    let signer = cluster_trust_bundle::signer_of_name(name).unwrap_or_default();
+    for why in cluster_trust_bundle::name_mistakes(name, &signer) {
+        let why = format!("not a valid clustertrustbundlename: {why}");
+        errors.push(FieldError::invalid(&named, name, why));
+    }
+    if let Some(wanted) = &bundle.label_selector {
+        let why = "labelSelector must be unset if name is specified";
+        errors.push(FieldError::invalid_json(field.child("labelSelector"), wanted, why));
     }
     errors
 }
@@ -105,7 +157,9 @@ fn named_paths(source: &VolumeProjection) -> impl Iterator<Item = ProjectedPath<
     let config_map = source.config_map.iter().flat_map(|map| paths_of_keys(&map.name, &map.items));
     let files = source.downward_api.iter().flat_map(|api| api.items.iter().flatten());
     let downward = files.map(|file| ProjectedPath { path: &file.path, shown: &file.path });
-    secret.chain(config_map).chain(downward)
+    let bundle = source.cluster_trust_bundle.iter();
+    let bundle = bundle.map(|bundle| ProjectedPath { path: &bundle.path, shown: &bundle.path });
+    secret.chain(config_map).chain(downward).chain(bundle)
 }
 
 fn paths_of_keys<'a>(

@@ -2,7 +2,7 @@
 
 use rekindle_types::validation::field_error::FieldError;
 
-use crate::validation::{Path, names};
+use super::{Path, names};
 
 /// The name that the API gave to requests without a signer before it was v1.
 const LEGACY: &str = "kubernetes.io/legacy-unknown";
@@ -11,7 +11,7 @@ const DOMAIN_BYTES_MAX: usize = 253;
 const BYTES_MAX: usize = 571;
 
 /// What is wrong with the name of a signer. Words and order are upstream's `ValidateSignerName`.
-pub(super) fn errors(name: &str, field: &Path) -> Vec<FieldError> {
+pub(crate) fn errors(name: &str, field: &Path) -> Vec<FieldError> {
     if name == LEGACY {
         let why = "the legacy signerName is not allowed via this API version";
         return vec![FieldError::invalid(field, name, why)];
