@@ -87,3 +87,43 @@ fn policies_hold_at_once_and_after_a_kill() {
     let row: Vec<_> = listed.split_whitespace().take(3).collect();
     assert_eq!(row, ["replicas", "1", "<unset>"], "{listed}");
 }
+
+/// Only members of `oncall` open a shell in a pod; other commands are allowed.
+const NO_SHELLS: &str = r#"
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: shells}
+spec:
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [CONNECT], resources: [pods/exec]}
+  validations:
+  - expression: "!('sh' in object.command) || 'oncall' in request.userInfo.groups"
+    message: shells are for those on call
+    reason: Forbidden
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: shells}
+spec: {policyName: shells, validationActions: [Deny]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers: [{name: one, image: localhost/host, command: [sleep, '1000000']}]
+"#;
+
+#[test]
+fn a_policy_forbids_shells_in_pods() {
+    let engine = Engine::start();
+    engine.apply(NO_SHELLS);
+    engine.wait_ready("web");
+    assert_eq!(engine.kubectl(&["exec", "web", "--", "echo", "hello"]), "hello\n");
+    let shell = ["exec", "web", "--", "sh", "-c", "echo hello"];
+    let refused = engine.kubectl_fails(&shell, "");
+    assert!(refused.contains("shells are for those on call"), "{refused}");
+    let on_call = ["--as=ann", "--as-group=system:masters", "--as-group=oncall"];
+    assert_eq!(engine.kubectl(&[&on_call[..], &shell[..]].concat()), "hello\n");
+}

@@ -20,6 +20,7 @@ pub(crate) mod node_restriction;
 pub(crate) mod pod_security;
 pub(crate) mod policies;
 pub(crate) mod priority;
+pub(crate) mod request_bodies;
 mod reviewed_request;
 pub(crate) mod runtime_classes;
 mod service_accounts;
@@ -97,6 +98,7 @@ impl<'w> WriteReview<'w> {
                 | RuleHook::Marked(_)
                 | RuleHook::Removal(_)
                 | RuleHook::Deletion(_)
+                | RuleHook::Request(_)
                 | RuleHook::Removed(_)
                 | RuleHook::AllRemoved(_) => continue,
             };
@@ -150,6 +152,7 @@ pub(crate) fn check_removal(entry: &KindEntry, name: &str) -> Result<(), ApiErro
             | RuleHook::Changed(_)
             | RuleHook::Marked(_)
             | RuleHook::Deletion(_)
+            | RuleHook::Request(_)
             | RuleHook::Removed(_)
             | RuleHook::AllRemoved(_) => {}
         }
@@ -177,6 +180,7 @@ pub(crate) fn check_deletion(
             | RuleHook::Changed(_)
             | RuleHook::Marked(_)
             | RuleHook::Removal(_)
+            | RuleHook::Request(_)
             | RuleHook::Removed(_)
             | RuleHook::AllRemoved(_) => {}
         }
@@ -312,6 +316,7 @@ fn follow(
             RuleHook::Write(..)
             | RuleHook::Removal(_)
             | RuleHook::Deletion(_)
+            | RuleHook::Request(_)
             | RuleHook::AllRemoved(_) => continue,
         };
         if at == write {

@@ -13,8 +13,10 @@ use rekindle_kinds::registry::{AnyObject, KindEntry, ResourceScope};
 use rekindle_kinds::validation::{items, selector};
 use rekindle_structural_schema::AccessQuery;
 use rekindle_types::ObjectJson;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::request_bodies::RequestBody;
 use crate::call::ApiCall;
 use crate::decode;
 use crate::keys;
@@ -35,10 +37,11 @@ const NAMESPACES: &str = "namespaces";
 
 /// What a request does, in the words of policies and webhooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operation {
+pub(super) enum Operation {
     Create,
     Update,
     Delete,
+    Connect,
 }
 
 impl Operation {
@@ -47,14 +50,7 @@ impl Operation {
             Self::Create => "CREATE",
             Self::Update => "UPDATE",
             Self::Delete => "DELETE",
-        }
-    }
-
-    fn options_kind(self) -> &'static str {
-        match self {
-            Self::Create => "CreateOptions",
-            Self::Update => "UpdateOptions",
-            Self::Delete => "DeleteOptions",
+            Self::Connect => "CONNECT",
         }
     }
 }
@@ -64,11 +60,19 @@ pub(super) fn is_exempt(entry: &KindEntry) -> bool {
     entry.group == GROUP && EXEMPT.contains(&&*entry.plural)
 }
 
+/// What a request is about.
+#[derive(Clone, Copy)]
+enum RequestSubject<'r> {
+    /// An object that is written. Without a new one it is a deletion.
+    Object { new: Option<&'r dyn AnyObject>, old: Option<&'r dyn AnyObject> },
+    /// What the request asks for; no object of the resource is written.
+    Body(&'r RequestBody),
+}
+
 /// A request about one object. What policies may look at is made when the first one does.
 pub(super) struct ReviewedRequest<'r> {
     pub(super) call: &'r ApiCall<'r>,
-    pub(super) new: Option<&'r dyn AnyObject>,
-    pub(super) old: Option<&'r dyn AnyObject>,
+    subject: RequestSubject<'r>,
     values: OnceCell<RequestValues>,
     namespace: OnceCell<Option<Arc<Namespace>>>,
 }
@@ -91,26 +95,39 @@ impl<'r> ReviewedRequest<'r> {
         new: Option<&'r dyn AnyObject>,
         old: Option<&'r dyn AnyObject>,
     ) -> Option<Self> {
-        (!is_exempt(call.entry)).then(|| Self {
-            call,
-            new,
-            old,
-            values: OnceCell::new(),
-            namespace: OnceCell::new(),
-        })
+        let subject = RequestSubject::Object { new, old };
+        (!is_exempt(call.entry)).then(|| Self::about(call, subject))
+    }
+
+    /// A request that writes no object of its resource.
+    pub(super) fn of_body(call: &'r ApiCall<'r>, body: &'r RequestBody) -> Self {
+        Self::about(call, RequestSubject::Body(body))
+    }
+
+    fn about(call: &'r ApiCall<'r>, subject: RequestSubject<'r>) -> Self {
+        Self { call, subject, values: OnceCell::new(), namespace: OnceCell::new() }
     }
 
     fn operation(&self) -> Operation {
-        match (self.new, self.old) {
-            (None, _) => Operation::Delete,
-            (Some(_), Some(_)) => Operation::Update,
-            (Some(_), None) => Operation::Create,
+        match self.subject {
+            RequestSubject::Object { new: None, .. } => Operation::Delete,
+            RequestSubject::Object { new: Some(_), old: Some(_) } => Operation::Update,
+            RequestSubject::Object { new: Some(_), old: None } => Operation::Create,
+            RequestSubject::Body(body) => body.operation,
+        }
+    }
+
+    /// The object that is written: the new one, if there is one.
+    fn object(&self) -> Option<&'r dyn AnyObject> {
+        match self.subject {
+            RequestSubject::Object { new, old } => new.or(old),
+            RequestSubject::Body(_) => None,
         }
     }
 
     /// The name of the object; that of a new one may not be known yet.
     pub(super) fn name(&self) -> &str {
-        let named = self.new.or(self.old).and_then(|object| object.meta().name.as_deref());
+        let named = self.object().and_then(|object| object.meta().name.as_deref());
         named.filter(|name| !name.is_empty()).unwrap_or(&self.call.path.name)
     }
 
@@ -120,8 +137,7 @@ impl<'r> ReviewedRequest<'r> {
         match entry.scope {
             ResourceScope::Cluster => "",
             ResourceScope::Namespaced => {
-                let object = self.new.or(self.old);
-                let own = object.and_then(|object| object.meta().namespace.as_deref());
+                let own = self.object().and_then(|object| object.meta().namespace.as_deref());
                 own.unwrap_or(&self.call.path.namespace)
             }
         }
@@ -200,8 +216,19 @@ impl<'r> ReviewedRequest<'r> {
         else {
             return true;
         };
-        let objects = [self.new, self.old].into_iter().flatten();
-        objects.into_iter().any(|object| selector::matches(wanted, object.meta().labels.as_ref()))
+        match self.subject {
+            RequestSubject::Object { new, old } => [new, old]
+                .into_iter()
+                .flatten()
+                .any(|object| selector::matches(wanted, object.meta().labels.as_ref())),
+            // the options of a connection have no labels, and are not selected by any
+            RequestSubject::Body(body) => body.value.get("metadata").is_some_and(|metadata| {
+                let labels = metadata.get("labels").and_then(|labels| {
+                    serde_json::from_value::<BTreeMap<String, String>>(labels.clone()).ok()
+                });
+                selector::matches(wanted, labels.as_ref())
+            }),
+        }
     }
 
     fn is_in_matched_namespace(&self, matched: &MatchResources) -> Result<bool, ApiError> {
@@ -210,8 +237,7 @@ impl<'r> ReviewedRequest<'r> {
             return Ok(true);
         };
         if self.is_of_namespaces() {
-            let object = self.new.or(self.old);
-            let labels = object.and_then(|object| object.meta().labels.as_ref());
+            let labels = self.object().and_then(|object| object.meta().labels.as_ref());
             return Ok(selector::matches(wanted, labels));
         }
         if self.namespace_name().is_empty() {
@@ -237,15 +263,38 @@ impl<'r> ReviewedRequest<'r> {
         Ok(self.namespace.get_or_init(|| found).clone())
     }
 
+    /// The new object and the old one, as webhooks see them: in the version of the request.
+    pub(super) fn shown_objects(&self) -> Result<[Box<RawValue>; 2], ApiError> {
+        let codec = &self.call.entry.codec;
+        let raw = |text: Vec<u8>| {
+            let text = String::from_utf8(text).map_err(ApiError::internal)?;
+            RawValue::from_string(text).map_err(ApiError::internal)
+        };
+        let shown = |object: Option<&dyn AnyObject>| match object {
+            Some(object) => {
+                raw(codec.shown(&object.to_json().into()).map_err(ApiError::internal)?.into())
+            }
+            None => raw(b"null".to_vec()),
+        };
+        Ok(match self.subject {
+            RequestSubject::Object { new, old } => [shown(new)?, shown(old)?],
+            RequestSubject::Body(body) => [raw(body.value.to_string().into())?, shown(None)?],
+        })
+    }
+
     /// What expressions see.
     pub(super) fn values(&self) -> Result<&RequestValues, ApiError> {
         if let Some(known) = self.values.get() {
             return Ok(known);
         }
-        let object = |object: Option<&dyn AnyObject>| object.map_or(Value::Null, visible);
+        let shown = |object: Option<&dyn AnyObject>| object.map_or(Value::Null, visible);
+        let (object, old_object) = match self.subject {
+            RequestSubject::Object { new, old } => (shown(new), shown(old)),
+            RequestSubject::Body(body) => (body.value.clone(), Value::Null),
+        };
         let values = RequestValues {
-            object: object(self.new),
-            old_object: object(self.old),
+            object,
+            old_object,
             request: Value::Object(self.admission_request()),
             namespace: match self.namespace()? {
                 Some(namespace) => namespace_value(&namespace),
@@ -267,7 +316,16 @@ impl<'r> ReviewedRequest<'r> {
     /// leaves them out.
     pub(super) fn admission_request(&self) -> Map<String, Value> {
         let (call, entry): (_, &KindEntry) = (self.call, self.call.entry);
-        let kind = json!({"group": entry.group, "version": entry.version, "kind": entry.kind});
+        let kind = match self.subject {
+            RequestSubject::Object { .. } => {
+                json!({"group": entry.group, "version": entry.version, "kind": entry.kind})
+            }
+            RequestSubject::Body(RequestBody { kind, .. }) => {
+                let (group, version) =
+                    kind.api_version.split_once('/').unwrap_or(("", kind.api_version));
+                json!({"group": group, "version": version, "kind": kind.kind})
+            }
+        };
         let resource =
             json!({"group": entry.group, "version": entry.version, "resource": entry.plural});
         // that of a namespace is its own name
@@ -300,8 +358,10 @@ impl<'r> ReviewedRequest<'r> {
     /// The options that the client gave, as far as they were understood.
     fn options(&self) -> Value {
         let call = self.call;
-        let mut options = match self.operation() {
-            Operation::Create | Operation::Update => {
+        let (mut options, kind) = match self.operation() {
+            Operation::Connect => return Value::Null,
+            Operation::Delete => (delete_options(call), "DeleteOptions"),
+            operation @ (Operation::Create | Operation::Update) => {
                 let mut options = Map::new();
                 for name in ["fieldManager", "fieldValidation"] {
                     if let Some(given) = call.options.get(name).filter(|given| !given.is_empty()) {
@@ -311,12 +371,12 @@ impl<'r> ReviewedRequest<'r> {
                 if call.options.dry_run == DryRun::All {
                     options.insert("dryRun".to_owned(), json!(["All"]));
                 }
-                options
+                let is_new = operation == Operation::Create;
+                (options, if is_new { "CreateOptions" } else { "UpdateOptions" })
             }
-            Operation::Delete => delete_options(call),
         };
         options.insert("apiVersion".to_owned(), "meta.k8s.io/v1".into());
-        options.insert("kind".to_owned(), self.operation().options_kind().into());
+        options.insert("kind".to_owned(), kind.into());
         Value::Object(options)
     }
 }

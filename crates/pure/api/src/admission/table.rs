@@ -14,6 +14,7 @@
 use rekindle_kinds::registry::{AnyObject, KindEntry};
 use rekindle_store::PendingWrite;
 
+use super::request_bodies::RequestBody;
 use super::{
     WriteReview, certificates, disruption_budgets, escalation, extension_authentication, ladders,
     limit_ranger, mutations, namespaces, node_restriction, pod_security, policies, priority,
@@ -58,6 +59,8 @@ pub(super) enum RuleHook {
     Removal(fn(&KindEntry, &str) -> Result<(), ApiError>),
     /// When an object is asked to go, by what it is: refuses, or warns.
     Deletion(CheckDeletion),
+    /// When a request asks for something, and writes no object of its resource: refuses, or warns.
+    Request(CheckRequest),
     /// When the removal of an object is queued.
     Removed(QueueWrites),
     /// Once a request has queued the removals of all its objects.
@@ -69,6 +72,9 @@ pub(super) type QueueWrites = fn(&ApiCall<'_>, &str, &str) -> Result<Vec<Pending
 
 /// Looks at an object that shall go. Gives the warnings.
 pub(super) type CheckDeletion = fn(&ApiCall<'_>, &dyn AnyObject) -> Result<Vec<String>, ApiError>;
+
+/// Looks at a request that writes no object of its resource. Gives the warnings.
+pub(super) type CheckRequest = fn(&ApiCall<'_>, &RequestBody) -> Result<Vec<String>, ApiError>;
 
 /// Which writes a rule looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +125,7 @@ pub(super) struct AdmissionRule {
 }
 
 /// Every rule. Those of a stage run from top to bottom.
-pub(super) const RULES: [AdmissionRule; 53] = [
+pub(super) const RULES: [AdmissionRule; 55] = [
     AdmissionRule {
         name: "NodeRestriction",
         why: "an agent makes mirrors and its own Node and Lease; first, so that it learns nothing else",
@@ -437,6 +443,16 @@ pub(super) const RULES: [AdmissionRule; 53] = [
         name: "MutatingAdmissionWebhook, ValidatingAdmissionWebhook",
         why: "what a server wants kept stays; it is asked only when no policy wants that, too",
         hook: RuleHook::Deletion(webhooks::check_deletion),
+    },
+    AdmissionRule {
+        name: "ValidatingAdmissionPolicy",
+        why: "an administrator may forbid shells, tunnels, evictions, bindings and tokens",
+        hook: RuleHook::Request(policies::check_request),
+    },
+    AdmissionRule {
+        name: "MutatingAdmissionWebhook, ValidatingAdmissionWebhook",
+        why: "a server may do so; it is asked only when no policy forbids it",
+        hook: RuleHook::Request(webhooks::check_request),
     },
     AdmissionRule {
         name: "namespace furniture",

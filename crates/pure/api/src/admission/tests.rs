@@ -23,6 +23,7 @@ fn the_rules_run_in_this_order_and_each_says_why() {
             RuleHook::Marked(_) => "Marked".to_owned(),
             RuleHook::Removal(_) => "Removal".to_owned(),
             RuleHook::Deletion(_) => "Deletion".to_owned(),
+            RuleHook::Request(_) => "Request".to_owned(),
             RuleHook::Removed(_) => "Removed".to_owned(),
             RuleHook::AllRemoved(_) => "AllRemoved".to_owned(),
         };
@@ -68,6 +69,8 @@ fn the_rules_run_in_this_order_and_each_says_why() {
         Removal: ServiceCIDR
         Deletion: ValidatingAdmissionPolicy
         Deletion: MutatingAdmissionWebhook, ValidatingAdmissionWebhook
+        Request: ValidatingAdmissionPolicy
+        Request: MutatingAdmissionWebhook, ValidatingAdmissionWebhook
         Removed: namespace furniture
         Removed: extension-apiserver-authentication
         Removed: published trust bundle

@@ -8,6 +8,7 @@ use rekindle_kinds::validation::{items, text};
 use rekindle_store::{StoredObject, WritePrecondition};
 use rekindle_types::validation::field_error::FieldError;
 
+use crate::admission::request_bodies::{self, RequestBody};
 use crate::admission::runtime_classes;
 use crate::call::{ApiCall, put};
 use crate::decode::{UnstoredBody, UnstoredKind, unstored};
@@ -60,6 +61,8 @@ fn write(
     node: &str,
 ) -> Result<RequestOutcome, ApiError> {
     let UnstoredBody { object: binding, warnings } = body;
+    let mut warnings = warnings.clone();
+    warnings.extend(request_bodies::check(call, &RequestBody::created(KIND, binding))?);
     call.with_retries(|| {
         let stored = call.newest()?;
         let mut object = call.decode_stored(&stored)?;

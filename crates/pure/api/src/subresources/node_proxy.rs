@@ -4,6 +4,8 @@
 
 use http::Method;
 
+use super::proxy::proxied;
+use crate::admission::request_bodies;
 use crate::call::ApiCall;
 use crate::node_query::NodeGet;
 use crate::outcome::RequestOutcome;
@@ -13,6 +15,7 @@ pub(crate) fn get(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     if call.request.method != Method::GET {
         return Err(ApiError::method_not_allowed());
     }
+    request_bodies::check(call, &proxied("NodeProxyOptions", &call.path.rest))?;
     call.stored()?; // a node that is not there has nothing to say
     Ok(RequestOutcome::Node(NodeGet {
         node: call.path.name.clone(),

@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 
+use crate::admission::request_bodies::{self, RequestBody};
 use crate::call::ApiCall;
 use crate::keys;
 use crate::outcome::RequestOutcome;
@@ -34,6 +35,12 @@ pub(crate) fn connect(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
         let kind = &call.entry.singular;
         ApiError::bad_request(format!("invalid {kind} request {:?}", call.path.name))
     };
+    let (own_path, path) = split_path(&call.request.path);
+    let kind = match &*call.entry.kind {
+        "Pod" => "PodProxyOptions",
+        _ => "ServiceProxyOptions",
+    };
+    request_bodies::check(call, &proxied(kind, path))?;
     let asked = ProxyName::parse(&call.path.name).ok_or_else(invalid)?;
     let key = keys::object(call.entry, &call.path.namespace, asked.name);
     let stored = call.api.store.get(&key);
@@ -51,7 +58,6 @@ pub(crate) fn connect(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
     if !is_reachable(address.ip()) {
         return Err(ApiError::bad_request("address not allowed"));
     }
-    let (own_path, path) = split_path(&call.request.path);
     Ok(RequestOutcome::Proxy(Box::new(ProxyRequest {
         scheme: asked.scheme,
         address,
@@ -59,6 +65,16 @@ pub(crate) fn connect(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
         path: path.to_owned(),
         body: call.request.body.clone(),
     })))
+}
+
+/// What a request to a proxy asks for, as policies and webhooks see it.
+pub(super) fn proxied(kind: &'static str, path: &str) -> RequestBody {
+    let path = match path {
+        "" => None,
+        path => Some(format!("/{}", path.trim_start_matches('/'))),
+    };
+    let path = path.map(|path| ("path".to_owned(), path.into()));
+    RequestBody::connected(kind, path.into_iter().collect())
 }
 
 impl<'n> ProxyName<'n> {

@@ -3,8 +3,10 @@
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use rekindle_types::PodUid;
+use serde_json::{Map, Value};
 
 use super::log;
+use crate::admission::request_bodies::{self, RequestBody};
 use crate::auth::AccessAttributes;
 use crate::call::ApiCall;
 use crate::node_query::{
@@ -21,7 +23,9 @@ const PORTS_MAX: usize = 64;
 
 /// `pods/exec`.
 pub(crate) fn exec(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
-    let (pod, spec) = pod_on_node(call)?;
+    let mut options = stream_options(call);
+    options.insert("command".to_owned(), values(call, "command").collect());
+    let (pod, spec) = pod_on_node(call, "PodExecOptions", options)?;
     let container = container(call, &spec)?;
     let command: Vec<String> = values(call, "command").map(str::to_owned).collect();
     if command.first().is_none_or(String::is_empty) {
@@ -39,18 +43,23 @@ pub(crate) fn exec(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
 
 /// `pods/attach`.
 pub(crate) fn attach(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
-    let (pod, spec) = pod_on_node(call)?;
+    let (pod, spec) = pod_on_node(call, "PodAttachOptions", stream_options(call))?;
     let query = AttachQuery { pod, container: container(call, &spec)?, files: files(call)? };
     Ok(RequestOutcome::Stream(StreamQuery::Attach(query)))
 }
 
 /// `pods/portforward`.
 pub(crate) fn port_forward(call: &ApiCall<'_>) -> Result<RequestOutcome, ApiError> {
-    let (pod, _) = pod_on_node(call)?;
     // Upstream takes `ports=80&ports=81` and `ports=80,81`.
     let ports =
         values(call, "ports").flat_map(|list| list.split(',')).map(PortForwardQuery::parse_port);
-    let ports = ports.collect::<Result<Vec<u16>, _>>()?;
+    let ports = ports.collect::<Result<Vec<u16>, _>>();
+    let mut options = Map::new();
+    if let Ok([_, ..]) = ports.as_deref() {
+        options.insert("ports".to_owned(), ports.iter().flatten().copied().collect());
+    }
+    let (pod, _) = pod_on_node(call, "PodPortForwardOptions", options)?;
+    let ports = ports?;
     if ports.len() > PORTS_MAX {
         return Err(ApiError::bad_request(format!("ports: must have at most {PORTS_MAX} items")));
     }
@@ -76,8 +85,28 @@ fn check_create(call: &ApiCall<'_>) -> Result<(), ApiError> {
     call.api.authorize(&call.request.identity, &what)
 }
 
-fn pod_on_node(call: &ApiCall<'_>) -> Result<(PodOnNode, PodSpec), ApiError> {
+/// What a client asks of a stream, as policies and webhooks see it.
+fn stream_options(call: &ApiCall<'_>) -> Map<String, Value> {
+    let mut options = Map::new();
+    for name in ["stdin", "stdout", "stderr", "tty"] {
+        if call.options.flag(name) {
+            options.insert(name.to_owned(), true.into());
+        }
+    }
+    if let Some(container) = call.options.get("container").filter(|name| !name.is_empty()) {
+        options.insert("container".to_owned(), container.into());
+    }
+    options
+}
+
+/// The pod of a connection that its sender may open, and that policies and webhooks allow.
+fn pod_on_node(
+    call: &ApiCall<'_>,
+    kind: &'static str,
+    options: Map<String, Value>,
+) -> Result<(PodOnNode, PodSpec), ApiError> {
     check_create(call)?;
+    request_bodies::check(call, &RequestBody::connected(kind, options))?;
     let stored = call.stored()?;
     let object = call.decode_stored(&stored)?;
     let Some(pod) = object.as_any().downcast_ref::<Pod>() else {

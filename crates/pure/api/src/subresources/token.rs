@@ -11,6 +11,7 @@ use rekindle_types::validation::field_error::FieldError;
 use serde_json::Value;
 
 use crate::admission::node_restriction;
+use crate::admission::request_bodies::{self, RequestBody};
 use crate::auth::token::{BoundObject, KubernetesClaims};
 use crate::call::ApiCall;
 use crate::decode::{UnstoredBody, UnstoredKind, unstored};
@@ -47,6 +48,7 @@ fn issue(
     let stored = call.stored()?;
     let account = call.decode_stored(&stored)?;
     check_name(call, &request)?;
+    warnings.extend(request_bodies::check(call, &RequestBody::created(KIND, &request))?);
     let spec = request.spec.get_or_insert_default();
     node_restriction::check_token(call, spec.bound_object_ref.as_ref())?;
     spec.audiences.take_if(|audiences| audiences.is_empty());

@@ -32,6 +32,7 @@ mod priorities;
 mod protobuf_answers;
 mod pull_secrets;
 mod rbac;
+mod request_bodies;
 mod resource_quotas;
 mod runtime_classes;
 mod services;

@@ -38,7 +38,7 @@ fn mutating(name: &str, again: &str, mutations: Value) -> Value {
 }
 
 impl Bench {
-    fn validate(&mut self, name: &str, more: Value) {
+    pub(super) fn validate(&mut self, name: &str, more: Value) {
         self.create(&format!("{GROUP}/validatingadmissionpolicies"), validating(name, more));
         let spec = json!({"policyName": name, "validationActions": ["Deny"]});
         let binding = object("ValidatingAdmissionPolicyBinding", name, spec);

@@ -18,7 +18,7 @@ use crate::harness::{Bench, CONFIG_MAPS, pod};
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 
 /// A webhook for all writes of config maps, with these fields, too.
-fn webhook(name: &str, more: Value) -> Value {
+pub(super) fn webhook(name: &str, more: Value) -> Value {
     let mut webhook = json!({
         "name": format!("{name}.example.org"),
         "clientConfig": {"url": format!("https://{name}.example.org/review")},
@@ -41,21 +41,21 @@ fn configuration(kind: &str, name: &str, webhooks: Value) -> Value {
 }
 
 /// The requests of the reviews that were sent, with the names of the webhooks.
-type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+pub(super) type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
 impl Bench {
-    fn validating(&mut self, webhooks: Value) {
+    pub(super) fn validating(&mut self, webhooks: Value) {
         let configuration = configuration("ValidatingWebhookConfiguration", "v", webhooks);
         self.create(&format!("{GROUP}/validatingwebhookconfigurations"), configuration);
     }
 
-    fn mutating(&mut self, webhooks: Value) {
+    pub(super) fn mutating(&mut self, webhooks: Value) {
         let configuration = configuration("MutatingWebhookConfiguration", "m", webhooks);
         self.create(&format!("{GROUP}/mutatingwebhookconfigurations"), configuration);
     }
 
     /// From now on webhooks say this; their `uid` is filled in.
-    fn say(
+    pub(super) fn say(
         &mut self,
         mut answer: impl FnMut(&str, &Value) -> Value + Send + Sync + 'static,
     ) -> Asked {
@@ -76,11 +76,11 @@ impl Bench {
     }
 }
 
-fn allowed() -> Value {
+pub(super) fn allowed() -> Value {
     json!({"allowed": true})
 }
 
-fn patched(steps: Value) -> Value {
+pub(super) fn patched(steps: Value) -> Value {
     json!({
         "allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(steps.to_string()),
     })

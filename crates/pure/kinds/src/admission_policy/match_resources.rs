@@ -33,21 +33,32 @@ pub(crate) fn set_defaults(matched: &mut MatchResources) {
     }
 }
 
-/// Resources of which no policy and no webhook sees the requests.
-const UNSEEN: [&str; 4] = ["bindings", "pods/binding", "pods/eviction", "serviceaccounts/token"];
+/// The resource of which no policy and no webhook sees the requests: they see those of
+/// `pods/binding`.
+const UNSEEN: &str = "bindings";
+/// Resources of which a policy that changes objects sees no requests: there is nothing to change.
+const UNCHANGEABLE: [&str; 4] = [UNSEEN, "pods/binding", "pods/eviction", "serviceaccounts/token"];
 const CONNECT: &str = "CONNECT";
 
 /// What the rules name that no policy, or no webhook, sees here, for Warning headers.
-pub(crate) fn warnings(seer: &str, matched: Option<&MatchResources>) -> Vec<String> {
+pub(crate) fn warnings(
+    seer: &str,
+    effect: PolicyEffect,
+    matched: Option<&MatchResources>,
+) -> Vec<String> {
     let rules = items(matched.and_then(|matched| matched.resource_rules.as_ref()));
     let has = |list: &Option<Vec<String>>, wanted: &str| {
         items(list.as_ref()).iter().any(|item| item == wanted)
     };
     let mut warnings = Vec::new();
-    if rules.iter().any(|rule| has(&rule.operations, CONNECT)) {
+    let (sees_connections, unseen): (_, &[&str]) = match effect {
+        PolicyEffect::Validates => (true, &[UNSEEN]),
+        PolicyEffect::Mutates => (false, &UNCHANGEABLE),
+    };
+    if !sees_connections && rules.iter().any(|rule| has(&rule.operations, CONNECT)) {
         warnings.push(format!("no {seer} sees requests of the operation CONNECT here"));
     }
-    for resource in UNSEEN {
+    for resource in unseen {
         if rules.iter().any(|rule| has(&rule.resources, resource)) {
             warnings.push(format!("no {seer} sees requests to {resource} here"));
         }

@@ -87,7 +87,8 @@ impl ApiKind for MutatingAdmissionPolicy {
 
     fn warnings(&self) -> Vec<String> {
         let spec = self.spec.as_ref();
-        match_resources::warnings("policy", spec.and_then(|spec| spec.match_constraints.as_ref()))
+        let matched = spec.and_then(|spec| spec.match_constraints.as_ref());
+        match_resources::warnings("mutating policy", PolicyEffect::Mutates, matched)
     }
 
     fn row(&self, now: Tick) -> Vec<TableCell> {

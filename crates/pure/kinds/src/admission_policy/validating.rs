@@ -89,7 +89,11 @@ impl ApiKind for ValidatingAdmissionPolicy {
 
     fn warnings(&self) -> Vec<String> {
         let Some(spec) = &self.spec else { return Vec::new() };
-        match_resources::warnings("policy", spec.match_constraints.as_ref())
+        match_resources::warnings(
+            "policy",
+            PolicyEffect::Validates,
+            spec.match_constraints.as_ref(),
+        )
     }
 
     fn row(&self, now: Tick) -> Vec<TableCell> {

@@ -128,7 +128,11 @@ fn set_shared_defaults(
 fn warnings<'w>(webhooks: impl Iterator<Item = WebhookParts<'w>>) -> Vec<String> {
     let mut warnings = Vec::new();
     for webhook in webhooks {
-        for warning in match_resources::warnings("webhook", Some(&webhook.matched())) {
+        for warning in match_resources::warnings(
+            "webhook",
+            match_resources::PolicyEffect::Validates,
+            Some(&webhook.matched()),
+        ) {
             if !warnings.contains(&warning) {
                 warnings.push(warning);
             }

@@ -24,6 +24,7 @@ pub(super) use mutating::run_policy;
 pub(super) use parameter_rights::check as check_parameter_rights;
 
 use super::ObjectWrite;
+use super::request_bodies::RequestBody;
 use super::reviewed_request::ReviewedRequest;
 use crate::call::ApiCall;
 use crate::status::ApiError;
@@ -45,6 +46,14 @@ pub(super) fn check_deletion(
         Some(request) => validating::check(&request),
         None => Ok(Vec::new()),
     }
+}
+
+/// Checks what is asked for where no object is written. Gives the warnings.
+pub(super) fn check_request(
+    call: &ApiCall<'_>,
+    body: &RequestBody,
+) -> Result<Vec<String>, ApiError> {
+    validating::check(&ReviewedRequest::of_body(call, body))
 }
 
 /// Whether a policy is for a request, by its rules and selectors.

@@ -22,6 +22,7 @@ pub(crate) use configurations::{StoredWebhook, WebhookMemory};
 pub(crate) use review::{ReviewAnswer, WebhookReview};
 
 use super::policies::run::{self, PolicyFailure};
+use super::request_bodies::RequestBody;
 use super::reviewed_request::ReviewedRequest;
 use super::{ObjectWrite, WriteReview, mutations};
 use crate::admission_session::{WebhookQuestion, waits};
@@ -55,12 +56,26 @@ pub(super) fn check_deletion(
     call: &ApiCall<'_>,
     object: &dyn AnyObject,
 ) -> Result<Vec<String>, ApiError> {
-    let Some(request) = ReviewedRequest::new(call, None, Some(object)) else {
-        return Ok(Vec::new());
-    };
+    match ReviewedRequest::new(call, None, Some(object)) {
+        Some(request) => check_unchanged(&request),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Checks what is asked for where no object is written. Gives the warnings.
+pub(super) fn check_request(
+    call: &ApiCall<'_>,
+    body: &RequestBody,
+) -> Result<Vec<String>, ApiError> {
+    check_unchanged(&ReviewedRequest::of_body(call, body))
+}
+
+/// Checks a request of which nothing can be changed.
+fn check_unchanged(request: &ReviewedRequest<'_>) -> Result<Vec<String>, ApiError> {
+    let api = request.call.api;
     let mut warnings = Vec::new();
-    let checked = let_change_nothing(&request, &mut warnings)
-        .and_then(|()| check_all(&request, &call.api.webhooks.validating(call.api)?));
+    let checked = let_change_nothing(request, &mut warnings)
+        .and_then(|()| check_all(request, &api.webhooks.validating(api)?));
     match checked {
         Ok(more) => {
             warnings.extend(more);
@@ -70,7 +85,8 @@ pub(super) fn check_deletion(
     }
 }
 
-/// Asks the webhooks that change objects about one that goes, which they cannot change.
+/// Asks the webhooks that change objects about what they cannot change: an object that goes, or
+/// what is asked for.
 fn let_change_nothing(
     request: &ReviewedRequest<'_>,
     warnings: &mut Vec<String>,

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use rekindle_kinds::registry::AnyObject;
 use rekindle_types::null_as_default;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -67,20 +66,8 @@ pub(super) struct ReviewRefusal {
 
 /// The request of a review without its UID: the same question has the same content.
 pub(super) fn content(request: &ReviewedRequest<'_>) -> Result<Vec<u8>, ApiError> {
-    let codec = &request.call.entry.codec;
-    let object = |object: Option<&dyn AnyObject>| {
-        let text = match object {
-            Some(object) => codec.shown(&object.to_json().into()).map_err(ApiError::internal)?,
-            None => Bytes::from_static(b"null"),
-        };
-        RawValue::from_string(String::from_utf8(text.into()).map_err(ApiError::internal)?)
-            .map_err(ApiError::internal)
-    };
-    let content = ReviewContent {
-        request: request.admission_request(),
-        object: object(request.new)?,
-        old_object: object(request.old)?,
-    };
+    let [object, old_object] = request.shown_objects()?;
+    let content = ReviewContent { request: request.admission_request(), object, old_object };
     serde_json::to_vec(&content).map_err(ApiError::internal)
 }
 

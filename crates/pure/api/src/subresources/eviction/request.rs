@@ -4,6 +4,7 @@ use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rekindle_types::validation::field_error::FieldError;
 
+use crate::admission::request_bodies::{self, RequestBody};
 use crate::call::ApiCall;
 use crate::decode::{UnstoredBody, UnstoredKind, unstored};
 use crate::object_meta;
@@ -24,9 +25,10 @@ pub(super) struct EvictionRequest {
 
 impl EvictionRequest {
     pub(super) fn read(call: &ApiCall<'_>) -> Result<Self, ApiError> {
-        let UnstoredBody { object: mut eviction, warnings } =
+        let UnstoredBody { object: mut eviction, mut warnings } =
             unstored::<Eviction>(call.request, call.options.field_validation, KIND)?;
         check_names(call, &mut eviction.metadata)?;
+        let asked = RequestBody::created(KIND, &eviction);
         let mut options = eviction.delete_options.unwrap_or_default();
         if call.options.dry_run == DryRun::All {
             options.dry_run = call.options.delete_options().dry_run;
@@ -39,7 +41,12 @@ impl EvictionRequest {
             );
             return Err(ApiError::invalid_kind("policy", "Eviction", &call.path.name, &[error]));
         }
-        Ok(Self { wish: DeleteRequest::of_options(options)?, warnings })
+        let wish = DeleteRequest::of_options(options)?;
+        match request_bodies::check(call, &asked) {
+            Ok(more) => warnings.extend(more),
+            Err(error) => return Err(error.with_warnings(warnings)),
+        }
+        Ok(Self { wish, warnings })
     }
 }
 
