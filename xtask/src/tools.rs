@@ -23,9 +23,10 @@ const PYTHON_CLIENT_PACKAGE: &str = "kubernetes==33.1.0";
 /// The Python that containers of the machine's own root see.
 const DEBIAN_PYTHON: &str = "/usr/bin/python3";
 /// Programs of Debian packages that tests run in containers or beside them: (program, package).
-const DEBIAN_PROGRAMS: [(&str, &str); 4] = [
+const DEBIAN_PROGRAMS: [(&str, &str); 5] = [
     ("/sbin/ip", "iproute2"),
     ("/sbin/nft", "nftables"),
+    ("/sbin/iptables", "iptables"),
     ("/bin/busybox", "busybox-static"),
     (DEBIAN_PYTHON, "python3"),
 ];
@@ -240,11 +241,11 @@ pub(crate) fn qemu() -> anyhow::Result<()> {
     if has_qemu() { Ok(()) } else { apt_install(&["qemu-system-x86"]) }
 }
 
-/// The folder with the unpacked kernel and a static busybox. The packages are fetched and unpacked,
-/// not installed.
+/// The folder with the unpacked kernel, a static busybox and mount.nfs. The packages are fetched
+/// and unpacked, not installed.
 pub(crate) fn vm_packages() -> anyhow::Result<PathBuf> {
     let dir = tools_dir()?;
-    let unpacked = dir.join("vm");
+    let unpacked = dir.join("vm-with-nfs");
     if unpacked.exists() {
         return Ok(unpacked);
     }
@@ -258,7 +259,7 @@ pub(crate) fn vm_packages() -> anyhow::Result<PathBuf> {
         run(Command::new("apt-get").args(["update", "--quiet", "--quiet"]))?;
     }
     run(Command::new("apt-get")
-        .args(["download", "busybox-static", &kernel_of_the_day()?])
+        .args(["download", "busybox-static", "nfs-common", "libtirpc3", &kernel_of_the_day()?])
         .current_dir(&packages))?;
     for package in std::fs::read_dir(&packages)? {
         run(Command::new("dpkg-deb").arg("--extract").arg(package?.path()).arg(&fresh))?;

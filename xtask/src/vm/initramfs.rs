@@ -1,5 +1,5 @@
-//! The file system that the virtual machine boots with: busybox, rekindle with its libraries,
-//! modules, manifests.
+//! The file system that the virtual machine boots with: busybox, rekindle and what mounts shares
+//! with their libraries, modules, manifests.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -13,12 +13,23 @@ use super::Parts;
 use super::cpio::Archive;
 
 /// In the order in which they are loaded; the kernel has everything else that is needed built in.
-const MODULES: [&str; 5] = [
+const MODULES: [&str; 16] = [
     "fs/overlayfs/overlay.ko",
     "net/llc/llc.ko",
     "net/802/stp.ko",
     "net/bridge/bridge.ko",
     "drivers/net/veth.ko",
+    "net/sunrpc/sunrpc.ko",
+    "net/sunrpc/auth_gss/auth_rpcgss.ko",
+    "fs/nfs_common/grace.ko",
+    "fs/nfs_common/nfs_acl.ko",
+    "fs/lockd/lockd.ko",
+    "fs/nfsd/nfsd.ko",
+    "net/dns_resolver/dns_resolver.ko",
+    "fs/netfs/netfs.ko",
+    "fs/fscache/fscache.ko",
+    "fs/nfs/nfs.ko",
+    "fs/nfs/nfsv4.ko",
 ];
 
 /// Writes the archive.
@@ -28,17 +39,29 @@ pub(super) fn write(path: &Path, parts: &Parts) -> anyhow::Result<()> {
         ("smoke.sh".to_owned(), parts.scripts.join("smoke.sh")),
         ("manifests/limits.yaml".to_owned(), parts.scripts.join("limits.yaml")),
         ("manifests/poisoned.yaml".to_owned(), parts.examples.join("poisoned.yaml")),
+        ("manifests/shares.yaml".to_owned(), parts.scripts.join("shares.yaml")),
         ("bin/busybox".to_owned(), parts.busybox.clone()),
         ("bin/rekindle".to_owned(), parts.rekindle.clone()),
+        ("usr/bin/mount".to_owned(), PathBuf::from("/bin/mount")),
+        ("sbin/mount.nfs".to_owned(), parts.packages.join("sbin/mount.nfs")),
     ];
-    for library in libraries(&parts.rekindle)? {
-        let inside = library.strip_prefix("/").context("a library's path is absolute")?;
-        contents.push((inside.display().to_string(), library.clone()));
+    let programs = ["bin/rekindle", "usr/bin/mount", "sbin/mount.nfs"];
+    let programs = contents.iter().filter(|(name, _)| programs.contains(&name.as_str()));
+    let mut needed = BTreeSet::new();
+    for (_, program) in programs {
+        needed.extend(libraries(program, &parts.packages)?);
+    }
+    for library in needed {
+        let inside = library.strip_prefix(&parts.packages).or_else(|_| library.strip_prefix("/"));
+        let inside = inside.context("a library's path is absolute")?.display().to_string();
+        contents.push((inside, library));
     }
     for (number, module) in MODULES.iter().enumerate() {
         let name = module.rsplit('/').next().unwrap_or(module);
-        contents
-            .push((format!("modules/{number}-{name}"), parts.modules.join("kernel").join(module)));
+        contents.push((
+            format!("modules/{number:02}-{name}"),
+            parts.modules.join("kernel").join(module),
+        ));
     }
     let file = File::create(path).with_context(|| format!("create {}", path.display()))?;
     let mut archive = Archive::new(BufWriter::new(file));
@@ -67,9 +90,14 @@ fn folders(contents: &[(String, PathBuf)]) -> BTreeSet<String> {
     folders
 }
 
-/// The shared libraries of a program, its loader included.
-fn libraries(program: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let output = Command::new("ldd").arg(program).output().context("run ldd")?;
+/// The shared libraries of a program, its loader included: of the unpacked packages, else the
+/// machine's.
+fn libraries(program: &Path, packages: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let output = Command::new("ldd")
+        .arg(program)
+        .env("LD_LIBRARY_PATH", packages.join("lib/x86_64-linux-gnu"))
+        .output()
+        .context("run ldd")?;
     if !output.status.success() {
         bail!("ldd {}: {}", program.display(), String::from_utf8_lossy(&output.stderr));
     }

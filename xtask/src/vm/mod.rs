@@ -1,9 +1,9 @@
-//! `cargo xtask vm`: the poisoned example, memory limits and an OOM kill on a machine that has
-//! cgroup version 2 only, which development machines and CI often have not. A kernel of Debian's
-//! runs in qemu without hardware virtualization.
+//! `cargo xtask vm`: the poisoned example, memory limits, an OOM kill and shares of NFS on a
+//! machine with cgroup version 2 only and a kernel with NFS, which development machines and CI
+//! often have not. A kernel of Debian's runs in qemu without hardware virtualization.
 //!
-//! Kernel and busybox are taken out of their packages; nothing is installed but qemu, where it is
-//! missing.
+//! Kernel, busybox and mount.nfs are taken out of their packages; nothing is installed but qemu,
+//! where it is missing.
 
 mod cpio;
 mod initramfs;
@@ -32,6 +32,8 @@ struct Parts {
     rekindle: PathBuf,
     scripts: PathBuf,
     examples: PathBuf,
+    /// What was unpacked.
+    packages: PathBuf,
 }
 
 /// Builds, boots, and fails when the verdict is not "ok".
@@ -49,6 +51,7 @@ pub(crate) fn smoke(binary: Option<PathBuf>) -> anyhow::Result<()> {
         rekindle: stripped(&rekindle)?,
         scripts: tools::root().join("xtask/vm"),
         examples: tools::root().join("examples"),
+        packages: unpacked,
     };
     let initramfs = tools::tools_dir()?.join("vm-initramfs");
     initramfs::write(&initramfs, &parts)?;

@@ -83,6 +83,7 @@ pub fn is_mounted(source: &str) -> bool {
             | "hostPath"
             | "image"
             | "local"
+            | "nfs"
             | "persistentVolumeClaim"
             | "projected"
             | "secret"

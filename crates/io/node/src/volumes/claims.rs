@@ -3,14 +3,16 @@
 //! and finds the same volume with what it holds, also while the API is away or the claim is being
 //! deleted.
 //!
-//! Nothing is mounted, so nothing of a volume lies beneath what is thrown away with a pod: there, a
-//! link is removed.
+//! A share of NFS is mounted in the pod's folder instead, and the mount says that it was looked up.
+//! Nothing else is mounted, so nothing of a volume lies beneath what is thrown away with a pod:
+//! there, a link is removed.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{
-    HostPathVolumeSource, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, Pod, Volume,
+    HostPathVolumeSource, NFSVolumeSource, NodeSelectorTerm, PersistentVolume,
+    PersistentVolumeClaim, Pod, Volume,
 };
 use kube::{Api, Client};
 use rekindle_pod::mounted_volumes::mounted;
@@ -20,9 +22,10 @@ use rustix::fs::CWD;
 use rustix::io::Errno;
 
 use super::error::{VolumeError, VolumeProblem};
-use super::host_path;
+use super::nfs::NfsMount;
 use super::ownership::{ChangePolicy, give_to_group};
 use super::tmpfs::make_folder;
+use super::{host_path, nfs};
 use crate::container_spec::fs_group;
 use crate::layout::PodDirs;
 
@@ -43,6 +46,8 @@ enum ClaimBacking {
     Local(PathBuf),
     /// A path that is checked, and made when its type says so.
     Host(HostPathVolumeSource),
+    /// A share that is mounted in the pod's folder, with the options of its volume.
+    Nfs(NFSVolumeSource, Vec<String>),
 }
 
 /// True for a volume that stands behind a claim.
@@ -59,12 +64,13 @@ pub(crate) async fn look_up(
 ) -> Result<Vec<ClaimedVolume>, VolumeError> {
     let mut found = Vec::new();
     for volume in mounted(pod).filter(|volume| is_claimed(volume)) {
-        if linked(&link(dirs, &volume.name)).is_some() {
+        let link = link(dirs, &volume.name);
+        let about = |problem| VolumeError { volume: volume.name.clone(), problem };
+        if linked(&link).is_some() || nfs::is_mount_point(&link).map_err(about)? {
             continue;
         }
         let place = place(client, pod, volume, node).await;
-        let place =
-            place.map_err(|problem| VolumeError { volume: volume.name.clone(), problem })?;
+        let place = place.map_err(about)?;
         found.push(ClaimedVolume { name: volume.name.clone(), place });
     }
     Ok(found)
@@ -129,7 +135,10 @@ async fn place(
         }
         (Some(local), _) => Ok(ClaimBacking::Local(PathBuf::from(local.path))),
         (None, Some(source)) => Ok(ClaimBacking::Host(source)),
-        (None, None) => Err(VolumeProblem::Unsupported(source.unwrap_or("unknown"))),
+        (None, None) => match spec.nfs {
+            Some(share) => Ok(ClaimBacking::Nfs(share, spec.mount_options.unwrap_or_default())),
+            None => Err(VolumeProblem::Unsupported(source.unwrap_or("unknown"))),
+        },
     }
 }
 
@@ -147,7 +156,18 @@ fn is_elsewhere(terms: &[NodeSelectorTerm], node: &str) -> bool {
     !terms.is_empty() && terms.iter().all(names_others)
 }
 
-/// Makes the pod's links to what was looked up.
+/// The shares among what was looked up.
+pub(crate) fn shares(dirs: &PodDirs, claimed: &[ClaimedVolume]) -> Vec<NfsMount> {
+    let shares = claimed.iter().filter_map(|volume| match &volume.place {
+        ClaimBacking::Nfs(share, options) => {
+            Some(NfsMount::new(dirs, &volume.name, share, options))
+        }
+        ClaimBacking::Local(_) | ClaimBacking::Host(_) => None,
+    });
+    shares.collect()
+}
+
+/// Makes the pod's links to what was looked up; shares are mounted in their place.
 pub(crate) fn link_claims(
     dirs: &PodDirs,
     pod: &Pod,
@@ -175,6 +195,7 @@ fn link_one(dirs: &PodDirs, pod: &Pod, volume: &ClaimedVolume) -> Result<(), Vol
             host_path::ensure(source)?;
             PathBuf::from(&source.path)
         }
+        ClaimBacking::Nfs(..) => return Ok(()),
     };
     let link = link(dirs, &volume.name);
     match rustix::fs::symlinkat(&target, CWD, &link) {
@@ -210,7 +231,10 @@ fn is_read_only(pod: &Pod, volume: &str) -> bool {
 /// Checks that a linked volume is there.
 pub(super) fn check(folder: &Path) -> Result<(), VolumeProblem> {
     let Some(target) = linked(folder) else {
-        return Err(VolumeProblem::Claim("its claim has not been looked up".to_owned()));
+        return match nfs::is_mount_point(folder)? {
+            true => Ok(()),
+            false => Err(VolumeProblem::Claim("its claim has not been looked up".to_owned())),
+        };
     };
     match std::fs::metadata(&target) {
         Ok(_) => Ok(()),

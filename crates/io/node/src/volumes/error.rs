@@ -35,6 +35,14 @@ pub(crate) enum VolumeProblem {
     /// A volume of a storage system that no driver of this node mounts.
     #[error("no driver of this node mounts volumes of type {0}")]
     Unsupported(&'static str),
+    /// A share that the machine's program did not mount.
+    #[error("mount {share}: {why}")]
+    Mount {
+        /// `server:/path`.
+        share: String,
+        /// How the program ended, and what it said.
+        why: String,
+    },
     /// emptyDir.medium.
     #[error("emptyDir medium {0:?} is not supported here: use \"\" or Memory")]
     Medium(String),

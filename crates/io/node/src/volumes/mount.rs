@@ -14,7 +14,7 @@ use super::empty_dir::{EmptyDir, move_to_trash};
 use super::error::{VolumeError, VolumeProblem};
 use super::payload::{PayloadInputs, payload};
 use super::tmpfs::{FILES_TMPFS, PAYLOAD_TMPFS, ensure_tmpfs, make_folder, unmount_tmpfs};
-use super::{claims, host_path};
+use super::{claims, host_path, nfs};
 use crate::container_spec::resources::pod_resources;
 use crate::container_spec::{VolumePath, fs_group};
 use crate::env::{Allocatable, PodFacts};
@@ -37,7 +37,7 @@ pub(crate) struct VolumeInputs<'a> {
 }
 
 /// Makes every volume ready that a container uses, and the tmpfs for the agent's own files. What
-/// stands already keeps its content.
+/// stands already keeps its content. Shares of NFS are mounted before.
 pub(crate) fn mount_volumes(inputs: VolumeInputs<'_>) -> Result<(), VolumeError> {
     let dirs = inputs.dirs;
     make_folder(&dirs.volumes()).map_err(|problem| about("", problem))?;
@@ -84,6 +84,8 @@ pub(crate) fn unmount_volumes(
 ) -> Result<(), VolumeError> {
     let failed = |problem| about("", problem);
     unmount_tmpfs(&dirs.files()).map_err(failed)?;
+    // before anything is looked at through a share
+    nfs::detach_shares(&dirs.volumes()).map_err(failed)?;
     if let Ok(entries) = std::fs::read_dir(dirs.volumes()) {
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -193,6 +195,9 @@ fn mount_volume(inputs: VolumeInputs<'_>, volume: &Volume) -> Result<(), VolumeP
     }
     if claims::is_claimed(volume) {
         return claims::check(&volume_folder(inputs.dirs, volume));
+    }
+    if volume.nfs.is_some() {
+        return Ok(()); // it was mounted before, as that takes a while
     }
     if is_payload(volume) {
         return write_volume(inputs, volume);

@@ -380,12 +380,12 @@ fn host_paths_are_checked_against_their_type() {
 #[test]
 fn a_volume_of_a_storage_system_names_the_driver_that_is_missing() {
     let volumes = Volumes::new(
-        json!([{ "name": "share", "nfs": { "server": "s", "path": "/" } }]),
+        json!([{ "name": "share", "iscsi": { "targetPortal": "s", "iqn": "iqn.2026-12.example:a", "lun": 0 } }]),
         json!({}),
     );
     let error = volumes.mount().unwrap_err();
     assert_eq!(
         error,
-        "MountVolume.SetUp failed for volume \"share\" : no driver of this node mounts volumes of type nfs"
+        "MountVolume.SetUp failed for volume \"share\" : no driver of this node mounts volumes of type iscsi"
     );
 }

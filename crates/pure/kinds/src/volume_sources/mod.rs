@@ -1,6 +1,6 @@
-//! Volumes of storage systems: `csi`, `nfs`, `iscsi` and the others. No driver here mounts them;
-//! they are checked and completed as upstream does, so that a pod waits for its node and not for
-//! another manifest.
+//! Volumes of storage systems: `csi`, `nfs`, `iscsi` and the others. Nodes mount `nfs` alone. All
+//! are checked and completed as upstream does, so that a pod waits for its node and not for another
+//! manifest.
 //!
 //! A pod's volume ([`pod_volume`]) and a PersistentVolume ([`persistent_volume`]) differ in how
 //! they refer to Secrets. What they share is here.

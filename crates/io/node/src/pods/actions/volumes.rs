@@ -13,8 +13,8 @@ use crate::env::PodFacts;
 use crate::network::PodNetwork;
 use crate::objects::FetchedObjects;
 use crate::volumes::{
-    VolumeError, VolumeInputs, VolumeProblem, link_claims, look_up, mount_volumes,
-    refresh_empty_dirs, sweep, update_payloads,
+    VolumeError, VolumeInputs, VolumeProblem, link_claims, look_up, mount_shares, mount_volumes,
+    refresh_empty_dirs, shares, shares_of_pod, sweep, update_payloads,
 };
 
 /// The first wait before projected files that could not be updated are tried again.
@@ -102,6 +102,9 @@ impl<R: Runtime, N: PodNetwork> PodActions<R, N> {
         let objects = self.all_objects().await?;
         let claimed = look_up(&self.node.client, &self.dirs, &self.pod, &self.node.name).await;
         let claimed = claimed.map_err(|error| volume_error(&error))?;
+        let mut nfs = shares_of_pod(&self.dirs, &self.pod);
+        nfs.extend(shares(&self.dirs, &claimed));
+        mount_shares(nfs).await.map_err(|error| volume_error(&error))?;
         self.blocking(move |this| {
             let _until_done = turn;
             link_claims(&this.dirs, &this.pod, &claimed).map_err(|e| volume_error(&e))?;
