@@ -24,6 +24,7 @@ mod kubectl;
 mod own_kinds;
 mod pod_security;
 mod proxy;
+mod public_charts;
 mod server_side_apply;
 mod signing_requests;
 mod storage_migrations;
