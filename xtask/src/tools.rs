@@ -38,6 +38,17 @@ const REGISTRY_PACKAGE: &str = "docker-registry";
 /// unpacked, too.
 const CONTAINERD_PACKAGES: [&str; 3] = ["containerd", "runc", "containernetworking-plugins"];
 
+/// The Debian packages of what mount.nfs is linked with, beside what every Debian has.
+const NFS_LIBRARIES: [&str; 7] = [
+    "libcom-err2",
+    "libgssapi-krb5-2",
+    "libk5crypto3",
+    "libkeyutils1",
+    "libkrb5-3",
+    "libkrb5support0",
+    "libtirpc3",
+];
+
 /// The machine emulator of [`crate::vm`].
 pub(crate) const QEMU: &str = "qemu-system-x86_64";
 /// Debian's kernel for virtual machines: the name depends on the version of the day.
@@ -259,7 +270,8 @@ pub(crate) fn vm_packages() -> anyhow::Result<PathBuf> {
         run(Command::new("apt-get").args(["update", "--quiet", "--quiet"]))?;
     }
     run(Command::new("apt-get")
-        .args(["download", "busybox-static", "nfs-common", "libtirpc3", &kernel_of_the_day()?])
+        .args(["download", "busybox-static", "nfs-common", &kernel_of_the_day()?])
+        .args(NFS_LIBRARIES)
         .current_dir(&packages))?;
     for package in std::fs::read_dir(&packages)? {
         run(Command::new("dpkg-deb").arg("--extract").arg(package?.path()).arg(&fresh))?;

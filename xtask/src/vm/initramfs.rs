@@ -93,14 +93,18 @@ fn folders(contents: &[(String, PathBuf)]) -> BTreeSet<String> {
 /// The shared libraries of a program, its loader included: of the unpacked packages, else the
 /// machine's.
 fn libraries(program: &Path, packages: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let paths = ["lib", "usr/lib"].map(|folder| packages.join(folder).join("x86_64-linux-gnu"));
     let output = Command::new("ldd")
         .arg(program)
-        .env("LD_LIBRARY_PATH", packages.join("lib/x86_64-linux-gnu"))
+        .env("LD_LIBRARY_PATH", std::env::join_paths(paths)?)
         .output()
         .context("run ldd")?;
     if !output.status.success() {
         bail!("ldd {}: {}", program.display(), String::from_utf8_lossy(&output.stderr));
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if let Some(missing) = text.lines().find(|line| line.contains("not found")) {
+        bail!("{} cannot run: {}", program.display(), missing.trim());
+    }
     Ok(text.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect())
 }
