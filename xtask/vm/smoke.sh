@@ -15,7 +15,8 @@ end() {
     poweroff -f
 }
 
-# The kernel's own server of NFS, without the programs that answer its questions: the answers are given beforehand.
+# The kernel's own server of NFS. It asks programs who may mount what; here the answers are
+# written before it asks.
 mkdir /export
 echo hello >/export/greeting
 mount -t nfsd nfsd /proc/fs/nfsd

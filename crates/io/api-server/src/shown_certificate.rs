@@ -13,7 +13,7 @@ use rustls::{SignatureScheme, crypto};
 use crate::clock::Clock;
 use crate::pki::{IssuedCertificate, PkiError, RenewedCertificate};
 
-/// Issued, and issued anew while it is in use.
+/// Issued, and renewed while it is in use.
 #[derive(Debug)]
 pub(crate) struct ShownCertificate(RenewedCertificate<CertifiedKey>);
 

@@ -20,7 +20,7 @@ use super::front::Front;
 use super::own_requests::{self, OwnRequestError};
 use super::store_feed::{self, FeedEnd};
 
-/// Who writes objects anew.
+/// The user that these requests come from.
 const USER: &str = "system:rekindle-storage-migrator";
 const MIGRATIONS: &str = "/apis/storagemigration.k8s.io/v1/storageversionmigrations";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

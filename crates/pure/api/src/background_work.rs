@@ -86,7 +86,7 @@ impl Api {
     }
 
     /// When [`Api::prune`] has something to do; none when there is no Event. A new Event never
-    /// lives shorter than those before it, so nobody needs to be woken for it.
+    /// lives shorter than those before it, so a new one is no news here.
     pub fn next_expiry(&self) -> Option<Tick> {
         self.expiry().next()
     }

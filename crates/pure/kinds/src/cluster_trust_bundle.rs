@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use der::Decode;
 use k8s_openapi::api::certificates::v1::ClusterTrustBundle;
+use rekindle_types::Tick;
+use rekindle_types::pem_blocks::{self, CERTIFICATE};
 use rekindle_types::validation::field_error::FieldError;
-use rekindle_types::{Tick, pem_blocks};
 use x509_cert::Certificate;
 use x509_cert::ext::pkix::BasicConstraints;
 
@@ -18,8 +19,6 @@ use crate::validation::{MISTAKES_MAX, Path, fixed, invalid_each, signer_name, te
 
 /// The longest bundle, bytes. Source: upstream's `MaxTrustBundleSize`.
 const BUNDLE_BYTES_MAX: usize = 1024 * 1024;
-/// The type of a PEM block with a certificate.
-pub const CERTIFICATE: &str = "CERTIFICATE";
 
 impl ApiKind for ClusterTrustBundle {
     const NAMES: ResourceNames = ResourceNames {
@@ -94,9 +93,7 @@ pub(crate) fn signer_of_name(name: &str) -> Option<String> {
     name.rsplit_once(':').map(|(signer, _)| signer.replacen(':', "/", 1))
 }
 
-/// Each block must be the certificate of an authority, and no other one the same. A bundle that
-/// was stored once is not looked at again unless it changes: mistakes that were there before are
-/// left out by the machinery.
+/// Each block must be the certificate of an authority, and no other one the same.
 fn bundle_errors(bundle: &str, field: &Path) -> Vec<FieldError> {
     if bundle.len() > BUNDLE_BYTES_MAX {
         return vec![FieldError::too_long(field, BUNDLE_BYTES_MAX)];

@@ -1,5 +1,5 @@
 //! StorageVersionMigration (storagemigration.k8s.io/v1, KEP-4192): writes all objects of a resource
-//! anew in the version that is stored today, so that an old version of a definition can go.
+//! again in the version that is stored today, so that an old version of a definition can go.
 //! `storage_migration` of the API decides what is to be done.
 
 use k8s_openapi::api::storagemigration::v1::{
@@ -41,7 +41,7 @@ impl ApiKind for StorageVersionMigration {
     const NEEDS_VERSION_ON_UPDATE: bool = true;
     const COLUMNS: &'static [TableColumn] = &[
         NAME,
-        column("Resource", "string", "The resource of which all objects are written anew."),
+        column("Resource", "string", "The resource of which all objects are written again."),
     ];
 
     fn prepare_for_create(&mut self, _ctx: &RequestContext<'_>) {

@@ -6,12 +6,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
 use pem::Pem;
+use rekindle_types::pem_blocks::{self, CERTIFICATE};
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
-use rekindle_types::pem_blocks;
-
-const CERTIFICATE: &str = "CERTIFICATE";
 const PRIVATE_KEY: &str = "PRIVATE KEY";
 
 /// What is wrong with the two files, if they are there and something is.

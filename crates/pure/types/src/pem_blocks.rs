@@ -2,6 +2,8 @@
 
 use pem::Pem;
 
+/// The type of a block with a certificate.
+pub const CERTIFICATE: &str = "CERTIFICATE";
 const BEGIN: &str = "-----BEGIN ";
 
 /// The blocks of a text. What is between them, and blocks that cannot be read, are skipped.

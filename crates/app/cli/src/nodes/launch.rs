@@ -49,7 +49,7 @@ pub fn launch_all(
     Ok(())
 }
 
-/// Of all agents that run, starts those anew that need another certificate: it ends soon or is
+/// Of all agents that run, starts those again that need another certificate: it ends soon or is
 /// revoked. Their pods go on.
 ///
 /// # Errors

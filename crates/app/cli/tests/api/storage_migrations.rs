@@ -1,5 +1,5 @@
 //! The end of an old version of a users' kind, with the real kubectl: another version is stored, a
-//! StorageVersionMigration writes all objects anew, and the old version leaves the definition.
+//! StorageVersionMigration writes all objects again, and the old version leaves the definition.
 
 use rekindle_testkit::{Engine, TIMEOUT};
 use serde_json::json;

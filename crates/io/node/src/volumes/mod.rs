@@ -9,7 +9,7 @@
 //! | hostPath | the host's own path | never touched | – |
 //! | image | the layers in the image store, mounted by the runtime | fetched again as its policy says | – |
 //! | nfs | a mount of the share | never touched | – |
-//! | persistentVolumeClaim, ephemeral | a link to the volume's own folder, or a mount of its share | never touched | – |
+//! | persistentVolumeClaim, ephemeral | a link to the volume, or a mount of it | never touched | – |
 //!
 //! Nothing here follows a link that a pod may have made.
 

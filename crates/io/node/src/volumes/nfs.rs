@@ -70,11 +70,10 @@ impl NfsMount {
         }
     }
 
-    fn arguments(&self) -> [OsString; 7] {
+    fn arguments(&self) -> Vec<OsString> {
         // what a user has written is no option of the program
         let words = ["-t", "nfs", "-o", &self.options.join(","), "--", &self.share];
-        let [a, b, c, d, e, f] = words.map(OsString::from);
-        [a, b, c, d, e, f, self.folder.clone().into()]
+        words.map(OsString::from).into_iter().chain([self.folder.clone().into()]).collect()
     }
 }
 

@@ -6,9 +6,8 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::certificates::v1::ClusterTrustBundle;
 use k8s_openapi::api::core::v1::ClusterTrustBundleProjection;
 use pem::{EncodeConfig, LineEnding, Pem};
-use rekindle_types::{labels, pem_blocks};
-
-const CERTIFICATE: &str = "CERTIFICATE";
+use rekindle_types::labels;
+use rekindle_types::pem_blocks::{self, CERTIFICATE};
 
 /// Whether the source means this bundle, of those that have its name or its signer. Without a
 /// selector it means none of its signer's; with an empty one, all.

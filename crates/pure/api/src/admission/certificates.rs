@@ -100,7 +100,7 @@ fn check_right(
     Err(refusal(call, request, &why))
 }
 
-/// Whether who asks has a right over one signer, or over all of its domain.
+/// Whether the client has a right over one signer, or over all of its domain.
 pub(super) fn may(call: &ApiCall<'_>, verb: &str, signer: &str) -> Result<bool, ApiError> {
     let ClientIdentity::User(user) = &call.request.identity else {
         return Err(ApiError::unauthorized());

@@ -6,6 +6,7 @@ use der::asn1::{BitString, ObjectIdentifier, OctetString};
 use der::flagset::FlagSet;
 use der::{self, Decode, Encode, Sequence};
 use pem::{EncodeConfig, LineEnding, Pem};
+use rekindle_types::pem_blocks::CERTIFICATE;
 use rekindle_types::{Tick, TickDuration};
 use x509_cert::certificate::{Certificate, Version};
 use x509_cert::ext::pkix::{
@@ -21,7 +22,6 @@ use x509_cert::time::{Time, Validity};
 use super::built_in_signer::CertificateUsage;
 use super::signing::CertificateOrder;
 
-const PEM_TAG: &str = "CERTIFICATE";
 /// Certificates begin so long ago, for clocks that are behind.
 const BACKDATED: TickDuration = TickDuration::from_secs(5 * 60);
 /// A certificate for less than this is good for the full time, in spite of its early beginning.
@@ -88,7 +88,7 @@ impl CertificateIssuer {
     /// # Errors
     /// When the text is no certificate.
     pub fn from_pem(text: &str) -> Result<Self, CertificateIssuerError> {
-        let block = pem::parse(text).ok().filter(|block| block.tag() == PEM_TAG);
+        let block = pem::parse(text).ok().filter(|block| block.tag() == CERTIFICATE);
         let block = block.ok_or(CertificateIssuerError::NoAuthority)?;
         let certificate = Certificate::from_der(block.contents())?;
         let body = certificate.tbs_certificate();
@@ -139,7 +139,7 @@ impl CertificateIssuer {
         let signature = sign(&unsigned.to_der()?).map_err(CertificateIssuerError::Signature)?;
         let signature = BitString::from_bytes(&signature)?;
         let signed = SignedCertificate { unsigned, algorithm: self.algorithm.clone(), signature };
-        let block = Pem::new(PEM_TAG, signed.to_der()?);
+        let block = Pem::new(CERTIFICATE, signed.to_der()?);
         Ok(pem::encode_config(&block, EncodeConfig::new().set_line_ending(LineEnding::LF)))
     }
 

@@ -1,4 +1,4 @@
-//! StorageVersionMigrations: all objects of a resource are written anew in the version that is
+//! StorageVersionMigrations: all objects of a resource are written again, in the version that is
 //! stored today. Then the old version leaves `status.storedVersions` of its definition, and may
 //! leave the definition.
 //!
@@ -6,8 +6,8 @@
 //! done, and may be done again: an engine that ends in the middle goes on where it was.
 //!
 //! ```text
-//!  (new) ─► Running ─► objects of another stored version are patched with nothing ─► Succeeded
-//!                 └──► no such resource, or an object cannot be written ───────────► Failed
+//! (new) -> Running -> objects stored in another version get an empty patch -> Succeeded
+//!                 `-> no such resource, or a write is refused              -> Failed
 //! ```
 //! Source of behaviour: KEP-4192 and upstream's `pkg/controller/storageversionmigrator`.
 

@@ -9,7 +9,7 @@ use rekindle_types::Tick;
 
 use crate::custom::names;
 
-/// The condition of a definition of which objects are written anew.
+/// The condition of a definition of which objects are written again.
 const STORAGE_MIGRATING: &str = "StorageMigrating";
 /// As much as is said of a failure, bytes.
 const MESSAGE_BYTES_MAX: usize = 1024;
@@ -82,7 +82,7 @@ fn set(
     }
 }
 
-/// A definition of which objects are written anew from now on.
+/// A definition of which objects are written again from now on.
 pub fn definition_migrating(
     definition: &CustomResourceDefinition,
     migration: &StorageVersionMigration,
@@ -95,7 +95,7 @@ pub fn definition_migrating(
     migrating
 }
 
-/// A definition of which all objects were written anew, or not. Then it is stored in one version
+/// A definition of which all objects were written again, or not. Then it is stored in one version
 /// only, unless it has changed since: it may have got another version to be stored.
 pub fn definition_migrated(
     definition: &CustomResourceDefinition,

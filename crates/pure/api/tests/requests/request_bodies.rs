@@ -106,7 +106,7 @@ fn a_policy_may_forbid_a_shell_in_some_namespaces_to_some_and_nothing_else() {
     bench.as_user(admin, |bench| assert!(connect(bench, "POST", &exec("sh")).is_none()));
 }
 
-/// Who may not open it learns nothing of policies, and webhooks nothing of who.
+/// A client without the right to connect gets that answer: no policy is shown, no webhook asked.
 #[test]
 fn rights_come_first() {
     let mut bench = with_pod();

@@ -1,4 +1,4 @@
-//! StorageVersionMigrations: which one is next, what is to be written anew, and what is said then.
+//! StorageVersionMigrations: which one is next, what is to be written again, and what is said then.
 //! The server's part is played by `go_on`.
 
 use expect_test::expect;

@@ -17,7 +17,7 @@ use rekindle_types::validation::field_error::FieldProblem;
 use serde_json::json;
 
 use super::admission_policy::FailurePolicy;
-use super::admission_policy::match_resources::{self, ANY, EQUIVALENT, EXACT};
+use super::admission_policy::match_resources::{self, ANY, EQUIVALENT, EXACT, PolicyEffect};
 use super::admission_policy::program::{ConditionProgram, ProgramCompiler};
 use super::admission_policy::{FAIL, IF_NEEDED, IGNORE, NEVER};
 use super::defaults;
@@ -128,11 +128,9 @@ fn set_shared_defaults(
 fn warnings<'w>(webhooks: impl Iterator<Item = WebhookParts<'w>>) -> Vec<String> {
     let mut warnings = Vec::new();
     for webhook in webhooks {
-        for warning in match_resources::warnings(
-            "webhook",
-            match_resources::PolicyEffect::Validates,
-            Some(&webhook.matched()),
-        ) {
+        for warning in
+            match_resources::warnings("webhook", PolicyEffect::Validates, Some(&webhook.matched()))
+        {
             if !warnings.contains(&warning) {
                 warnings.push(warning);
             }

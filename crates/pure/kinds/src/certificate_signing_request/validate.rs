@@ -7,6 +7,7 @@ use der::Decode;
 use k8s_openapi::api::certificates::v1::{
     CertificateSigningRequest, CertificateSigningRequestCondition, CertificateSigningRequestSpec,
 };
+use rekindle_types::pem_blocks::CERTIFICATE;
 use rekindle_types::validation::field_error::FieldError;
 use x509_cert::Certificate;
 
@@ -156,7 +157,7 @@ fn wrong_with_certificate(text: &[u8]) -> Option<String> {
         return Some("must contain at least one CERTIFICATE PEM block".to_owned());
     }
     blocks.iter().find_map(|block| {
-        if block.tag() != "CERTIFICATE" {
+        if block.tag() != CERTIFICATE {
             let found = block.tag();
             return Some(format!("only CERTIFICATE PEM blocks are allowed, found {found:?}"));
         }
