@@ -7,6 +7,7 @@ mod amounts;
 pub mod avoided_nodes;
 pub mod backoff;
 mod causes;
+pub mod conditions;
 pub mod connection_hold;
 pub mod definition;
 pub mod digest;

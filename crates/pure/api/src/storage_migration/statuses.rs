@@ -5,7 +5,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rekindle_kinds::storage_version_migration::{FAILED, RUNNING, SUCCEEDED};
 use rekindle_kinds::validation::text;
-use rekindle_types::Tick;
+use rekindle_types::{Tick, conditions};
 
 use crate::custom::names;
 
@@ -56,7 +56,7 @@ pub fn ended(
     ended
 }
 
-/// Sets a condition; its time changes with its status only.
+/// Sets a condition of the generation that the migration has.
 fn set(
     migration: &mut StorageVersionMigration,
     type_: &str,
@@ -64,22 +64,16 @@ fn set(
     now: Tick,
 ) {
     let generation = migration.metadata.generation;
-    let conditions = migration.status.get_or_insert_default().conditions.get_or_insert_default();
-    let known = conditions.iter_mut().find(|condition| condition.type_ == type_);
-    let since = known.as_ref().filter(|known| known.status == status);
+    let known = migration.status.get_or_insert_default().conditions.get_or_insert_default();
     let condition = Condition {
         type_: type_.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
         message: message.to_owned(),
-        last_transition_time: since
-            .map_or_else(|| now.to_time(), |known| known.last_transition_time.clone()),
+        last_transition_time: now.to_time(),
         observed_generation: generation,
     };
-    match known {
-        Some(known) => *known = condition,
-        None => conditions.push(condition),
-    }
+    conditions::set(known, condition);
 }
 
 /// A definition of which objects are written again from now on.

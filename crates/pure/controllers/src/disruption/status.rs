@@ -2,10 +2,10 @@
 
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use rekindle_types::Tick;
 use rekindle_types::disruption::{
     DISRUPTION_ALLOWED, INSUFFICIENT_PODS, SUFFICIENT_PODS, SYNC_FAILED,
 };
+use rekindle_types::{Tick, conditions};
 
 use super::disrupted::BudgetPods;
 use super::expected::BudgetTarget;
@@ -89,26 +89,20 @@ fn conditions(
     now: Tick,
 ) -> Option<Vec<Condition>> {
     let known = budget.status.as_ref().and_then(|status| status.conditions.clone());
-    let mut conditions = known.unwrap_or_default();
+    let mut known = known.unwrap_or_default();
     let (status, reason, message) = match verdict {
         DisruptionCondition::SufficientPods => ("True", SUFFICIENT_PODS, ""),
         DisruptionCondition::InsufficientPods => ("False", INSUFFICIENT_PODS, ""),
         DisruptionCondition::SyncFailed(problem) => ("False", SYNC_FAILED, problem),
     };
-    let before = conditions.iter_mut().find(|condition| condition.type_ == DISRUPTION_ALLOWED);
-    let since = before.as_ref().filter(|before| before.status == status);
     let condition = Condition {
         type_: DISRUPTION_ALLOWED.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
         message: message.to_owned(),
-        last_transition_time: since
-            .map_or_else(|| now.to_time(), |same| same.last_transition_time.clone()),
+        last_transition_time: now.to_time(),
         observed_generation,
     };
-    match before {
-        Some(before) => *before = condition,
-        None => conditions.push(condition),
-    }
-    Some(conditions)
+    conditions::set(&mut known, condition);
+    Some(known)
 }

@@ -9,6 +9,7 @@ use rekindle_kinds::pod_disruption_budget::deadlock::{BudgetDeadlock, sync_failu
 use rekindle_kinds::registry::KindEntry;
 use rekindle_kinds::validation::{selector, text};
 use rekindle_store::{PendingWrite, RangeQuery, StoredObject, WritePrecondition};
+use rekindle_types::conditions;
 use rekindle_types::disruption::{DISRUPTION_ALLOWED, INSUFFICIENT_PODS, lets_unready_go};
 use rekindle_types::reasons::DEADLOCKED_BUDGET;
 
@@ -230,21 +231,15 @@ fn take(budget: &mut PodDisruptionBudget, pod: &str, now: Time) {
     if left > 0 {
         return;
     }
-    let conditions = status.conditions.get_or_insert_default();
-    let known = conditions.iter_mut().find(|condition| condition.type_ == DISRUPTION_ALLOWED);
-    let since = known.as_ref().filter(|known| known.status == "False");
     let condition = Condition {
         type_: DISRUPTION_ALLOWED.to_owned(),
         status: "False".to_owned(),
         reason: INSUFFICIENT_PODS.to_owned(),
         message: String::new(),
-        last_transition_time: since.map_or(now, |known| known.last_transition_time.clone()),
+        last_transition_time: now,
         observed_generation: status.observed_generation,
     };
-    match known {
-        Some(known) => *known = condition,
-        None => conditions.push(condition),
-    }
+    conditions::set(status.conditions.get_or_insert_default(), condition);
 }
 
 #[cfg(test)]
