@@ -39,7 +39,7 @@ fn changes(front: &Front) -> Option<rekindle_store::StoreWatch> {
 }
 
 fn aggregate(front: &Front) {
-    if let Err(error) = front.api().aggregate_roles() {
+    if let Err(error) = front.api().aggregate_roles(front.now()) {
         tracing::warn!(%error, "failed to update aggregated cluster roles");
     }
 }

@@ -27,8 +27,8 @@ impl Api {
     ///
     /// # Errors
     /// When the store refuses; the next change of a cluster role is another chance.
-    pub fn aggregate_roles(&self) -> Result<(), ApiError> {
-        admission::aggregation::aggregate(&self.shared)
+    pub fn aggregate_roles(&self, now: Tick) -> Result<(), ApiError> {
+        admission::aggregation::aggregate(&self.shared, now)
     }
 
     /// The changes of cluster roles from now on: after each, [`Api::aggregate_roles`] is due. None

@@ -28,21 +28,12 @@ pub fn references(meta: &ObjectMeta) -> &[OwnerReference] {
 /// A controller reference to an object.
 pub fn controller_reference(kind: ResourceKind, owner: &ObjectMeta) -> OwnerReference {
     OwnerReference {
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-        ..reference(kind, owner)
-    }
-}
-
-/// A plain owner reference: the object goes when its owner goes.
-pub fn reference(kind: ResourceKind, owner: &ObjectMeta) -> OwnerReference {
-    OwnerReference {
         api_version: kind.api_version(),
         kind: kind.info().kind.to_owned(),
         name: owner.name.clone().unwrap_or_default(),
         uid: owner.uid.clone().unwrap_or_default(),
-        controller: None,
-        block_owner_deletion: None,
+        controller: Some(true),
+        block_owner_deletion: Some(true),
     }
 }
 

@@ -63,6 +63,14 @@ impl CrashBackoff {
         self.series = Some(CrashSeries { delay, decided_at: now, decided_for: number });
     }
 
+    /// The start with this number follows an end that was no crash: it does not wait, and what a
+    /// later crash waits stays as it is.
+    pub(crate) fn skip_wait(&mut self, number: ContainerAttempt) {
+        if let Some(series) = &mut self.series {
+            series.decided_for = number;
+        }
+    }
+
     /// The next delay is a step longer.
     pub(crate) fn lengthen(&mut self, max: TickDuration) {
         if let Some(series) = &mut self.series {
@@ -71,7 +79,7 @@ impl CrashBackoff {
     }
 
     /// Whether the start with this number was decided: it has waited, and does not wait again
-    /// because the agent was killed.
+    /// because the agent was killed; or it has nothing to wait for.
     pub(crate) fn has_decided(&self, number: ContainerAttempt) -> bool {
         self.series.is_some_and(|series| series.decided_for == number)
     }

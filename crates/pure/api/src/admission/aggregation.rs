@@ -1,6 +1,7 @@
 //! Cluster roles that are made of others: those whose labels the `aggregationRule` selects. The
 //! rules are written into the role, so that whoever looks at it sees them, and are brought up to
-//! date when any cluster role changes.
+//! date when any cluster role changes. They belong to this part of the server, as upstream: who
+//! applies other rules to such a role has a conflict.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,12 +11,18 @@ use rekindle_kinds::rbac::GROUP;
 use rekindle_kinds::registry::{AnyObject, KindEntry};
 use rekindle_kinds::validation::{items, selector, text};
 use rekindle_store::{RangeQuery, StoreError, StoreWatch, WritePrecondition};
+use rekindle_types::Tick;
+use serde_json::json;
 
 use crate::call::put;
 use crate::keys;
+use crate::managed_fields::entries_after_own_apply;
 use crate::shared::ApiShared;
 use crate::status::ApiError;
 use crate::stored::decode_stored;
+
+/// Who owns the rules of aggregated roles, as upstream calls it.
+const FIELD_MANAGER: &str = "clusterrole-aggregation-controller";
 
 /// The changes of cluster roles from now on; none when they are not served.
 pub(crate) fn watch(api: &ApiShared) -> Result<Option<StoreWatch>, StoreError> {
@@ -28,7 +35,7 @@ fn roles(api: &ApiShared) -> Option<&Arc<KindEntry>> {
 }
 
 /// Brings every aggregated role that is stored up to date.
-pub(crate) fn aggregate(api: &ApiShared) -> Result<(), ApiError> {
+pub(crate) fn aggregate(api: &ApiShared, now: Tick) -> Result<(), ApiError> {
     let Some(entry) = roles(api) else { return Ok(()) };
     let query = RangeQuery { prefix: keys::collection(entry, ""), ..RangeQuery::default() };
     let stored = api.store.range(&query)?.objects;
@@ -42,8 +49,13 @@ pub(crate) fn aggregate(api: &ApiShared) -> Result<(), ApiError> {
         if items(role.rules.as_ref()) == rules {
             continue;
         }
-        let role: Box<dyn AnyObject> = Box::new(ClusterRole { rules: Some(rules), ..role.clone() });
-        match put(api, object.key.as_str(), WritePrecondition::Revision(object.revision), role) {
+        let mut filled = role.clone();
+        let config = json!({"apiVersion": entry.api_version, "kind": entry.kind, "rules": rules});
+        filled.metadata.managed_fields =
+            entries_after_own_apply(entry, role, (FIELD_MANAGER, &config), now);
+        filled.rules = Some(rules);
+        let filled: Box<dyn AnyObject> = Box::new(filled);
+        match put(api, object.key.as_str(), WritePrecondition::Revision(object.revision), filled) {
             // Nobody waits for it: it is no answer to a request, and it will be seen when it is
             // durable.
             Ok(pending) => drop(pending),

@@ -1,11 +1,12 @@
 //! Server-side apply: from the configuration of one owner to the object that becomes of it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-use rekindle_kinds::registry::{AnyObject, builtin_types, managed_entries};
+use rekindle_kinds::registry::{AnyObject, KindEntry, builtin_types, managed_entries};
 use rekindle_structured_merge::{
     AppliedObject, FieldConflicts, FieldOperation, FieldOwner, FieldOwners, FieldSet,
     OwnershipChange, SchemaMismatch, TypedSchema,
 };
+use rekindle_types::Tick;
 use serde_json::{Value, json};
 
 use super::{last_applied, owner};
@@ -91,10 +92,7 @@ impl AppliedConfig {
         part: ObjectPart,
         old: &dyn AnyObject,
     ) -> Result<Box<dyn AnyObject>, ApiError> {
-        let mut live = old.to_value();
-        if let Some(metadata) = live.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("managedFields");
-        }
+        let mut live = without_entries(old);
         if call.path.is_scale() {
             scale::drop_zero_count(old, &mut live);
         }
@@ -190,6 +188,42 @@ impl AppliedConfig {
         object.meta_mut().managed_fields = applied.entries;
         Ok(object)
     }
+}
+
+/// The entries of an object after a part of the server has applied `config` to it, by force and
+/// under this name. Of an object that has no owners none are noted.
+pub(crate) fn entries_after_own_apply(
+    entry: &KindEntry,
+    live: &dyn AnyObject,
+    (manager, config): (&str, &Value),
+    now: Tick,
+) -> Option<Vec<ManagedFieldsEntry>> {
+    let kept = live.meta().managed_fields.as_deref().unwrap_or_default();
+    let owners = managed_entries::read(kept).ok().filter(|owners| !owners.is_empty())?;
+    let owner = FieldOwner {
+        manager: manager.to_owned(),
+        operation: FieldOperation::Apply,
+        api_version: String::new(),
+        subresource: String::new(),
+    };
+    let change = OwnershipChange {
+        schema: entry.codec.merge_schema(),
+        owner: &owner,
+        api_version: &entry.api_version,
+        ignored: &owner::ignored(entry, ObjectPart::Main, Some(live)),
+        now_seconds: Some(now.to_time().0.as_second()),
+    };
+    let applied = change.apply(&without_entries(live), config, &owners, true);
+    managed_entries::write(&applied.ok()?.owners)
+}
+
+/// The object without its entries.
+fn without_entries(object: &dyn AnyObject) -> Value {
+    let mut value = object.to_value();
+    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    value
 }
 
 /// A Scale that is applied, as a configuration of the workload behind it.

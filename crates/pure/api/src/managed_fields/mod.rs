@@ -13,6 +13,6 @@ mod options;
 mod owner;
 mod tracking;
 
-pub(crate) use apply::{AppliedConfig, apply_scale};
+pub(crate) use apply::{AppliedConfig, apply_scale, entries_after_own_apply};
 pub(crate) use options::{check as check_options, is_apply};
 pub(crate) use tracking::{ServerFilled, keep_times_of_unchanged, track_change, track_new};

@@ -147,16 +147,50 @@ fn aggregated_roles_follow_their_parts() {
     };
     // each round is what the driver does at a change: one level up
     for _ in 0..3 {
-        bench.api.aggregate_roles().unwrap();
+        bench.api.aggregate_roles(bench.now).unwrap();
         bench.committer.commit_pending().unwrap();
     }
     assert!(["view", "edit", "admin"].iter().all(|name| has(&mut bench, name)));
     bench.call("DELETE", &format!("{GROUP}/clusterroles/widgets"), "").ok();
     for _ in 0..3 {
-        bench.api.aggregate_roles().unwrap();
+        bench.api.aggregate_roles(bench.now).unwrap();
         bench.committer.commit_pending().unwrap();
     }
     assert!(!["view", "edit", "admin"].iter().any(|name| has(&mut bench, name)));
+}
+
+/// Upstream fills such a role in by a forced apply of its own: a chart that applies `rules: []` has
+/// a conflict at its second apply, if there was a part.
+#[test]
+fn the_rules_of_an_aggregated_role_belong_to_the_server() {
+    let mut bench = Bench::new();
+    let mut part = role("part", rules(&["get"], &["acme.com"], &["widgets"]));
+    part["metadata"]["labels"] = json!({"acme.com/aggregate": "true"});
+    bench.create(&format!("{GROUP}/clusterroles"), part);
+    let target = format!("{GROUP}/clusterroles/sum?fieldManager=chart");
+    let config = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "sum"}, "rules": [],
+        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"acme.com/aggregate": "true"}}]}});
+    bench.patch("apply-patch+yaml", &target, &config.to_string()).ok();
+    bench.api.aggregate_roles(bench.now).unwrap();
+    bench.committer.commit_pending().unwrap();
+    let object = bench.get(&format!("{GROUP}/clusterroles/sum"));
+    let owners: Vec<_> = object["metadata"]["managedFields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| format!("{} {} {}", entry["manager"], entry["operation"], entry["fieldsV1"]))
+        .collect();
+    expect![[r#"
+        "chart" "Apply" {"f:aggregationRule":{"f:clusterRoleSelectors":{}}}
+        "clusterrole-aggregation-controller" "Apply" {"f:rules":{}}"#]]
+    .assert_eq(&owners.join("\n"));
+    let again = bench.patch("apply-patch+yaml", &target, &config.to_string());
+    expect![[r#"409 Conflict: Apply failed with 1 conflict: conflict with "clusterrole-aggregation-controller": .rules"#]].assert_eq(&again.text());
+    let mut without = config.clone();
+    without.as_object_mut().unwrap().remove("rules");
+    bench.patch("apply-patch+yaml", &target, &without.to_string()).ok();
+    assert_eq!(bench.get(&format!("{GROUP}/clusterroles/sum"))["rules"], object["rules"]);
 }
 
 #[test]

@@ -119,7 +119,9 @@ impl<'v> VolumeClaims<'v> {
             ));
         }
         let class = view.storage_class(&NamespacedName::new("", class_name(claim)));
-        if let Some(class) = class.filter(|class| volume.is_none() && waits_for_pod(class)) {
+        // Once its node was chosen it may be named a volume before it is bound to that.
+        let waits = volume.is_none() || annotation(claim, SELECTED_NODE).is_some();
+        if let Some(class) = class.filter(|class| waits && waits_for_pod(class)) {
             // A claim behind two volumes of the pod waits for one.
             if !self.waiting.iter().any(|waiting| Arc::ptr_eq(waiting.claim, claim)) {
                 let (candidates, maker) =

@@ -129,17 +129,21 @@ pub(super) fn retained(
             set.metadata.uid.as_ref() == Some(&reference.uid) || is_pod(reference, &pod_name)
         };
         let before = owners::references(&claim.metadata);
-        if before.iter().any(|r| r.controller == Some(true) && !is_ours(r)) {
-            continue; // another controller manages the claim: its end is that one's matter
-        }
+        let is_controller = |r: &OwnerReference| r.controller == Some(true);
+        // The end of a claim that another controller manages is that one's matter.
+        let is_of_another = before.iter().any(|r| is_controller(r) && !is_ours(r));
+        let owner = owner.as_ref().filter(|_| !is_of_another);
         let is_same = {
-            let mut ours = before.iter().filter(|r| is_ours(r)).map(|r| &r.uid);
-            ours.next() == owner.as_ref().map(|owner| &owner.uid) && ours.next().is_none()
+            let mut ours = before.iter().filter(|r| is_ours(r));
+            let kept = ours.next();
+            kept.map(|r| &r.uid) == owner.map(|owner| &owner.uid)
+                && kept.is_none_or(is_controller)
+                && ours.next().is_none()
         };
         if !is_same {
             let mut references: Vec<OwnerReference> =
                 before.iter().filter(|r| !is_ours(r)).cloned().collect();
-            references.extend(owner.clone());
+            references.extend(owner.cloned());
             let object = ViewObject::PersistentVolumeClaim(claim.clone());
             patches.push(PlannedWrite::from(references_patch(&object, json!(references))));
         }
@@ -155,10 +159,10 @@ fn keeper(set: &StatefulSet, wanted: OrdinalNeed, pod: Option<&HeldPod>) -> Opti
     let when_deleted = deletes(policy.and_then(|policy| policy.when_deleted.as_ref()));
     match (wanted, pod) {
         (OrdinalNeed::ScaledAway, Some(pod)) if when_scaled => {
-            Some(owners::reference(ResourceKind::Pod, &pod.metadata))
+            Some(owners::controller_reference(ResourceKind::Pod, &pod.metadata))
         }
         (OrdinalNeed::Wanted | OrdinalNeed::ScaledAway, _) if when_deleted => {
-            Some(owners::reference(ResourceKind::StatefulSet, &set.metadata))
+            Some(owners::controller_reference(ResourceKind::StatefulSet, &set.metadata))
         }
         (OrdinalNeed::Wanted | OrdinalNeed::ScaledAway, _) => None,
     }

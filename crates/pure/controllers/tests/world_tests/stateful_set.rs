@@ -434,6 +434,36 @@ fn claims_go_with_whom_the_retention_policy_says() {
     }
 }
 
+/// Upstream's `updateClaimOwnerRefForSetAndPod`: the one that a claim goes with controls it.
+#[test]
+fn who_a_claim_goes_with_is_its_controller_unless_it_has_another() {
+    let mut world = world_with_volumes(1);
+    let data = id(ResourceKind::PersistentVolumeClaim, "data-web-0");
+    let owners = |world: &World| json!(world.api.objects[&data].meta().owner_references);
+    let set = world
+        .create(stateful_set(1, claims(json!({"whenDeleted": "Delete", "whenScaled": "Retain"}))));
+    world.converge();
+    let set_uid = world.api.objects[&set].uid().to_owned();
+    let ours = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web",
+        "uid": set_uid, "controller": true, "blockOwnerDeletion": true});
+    assert_eq!(owners(&world), json!([ours]));
+    // as earlier versions wrote it
+    let plain = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web",
+        "uid": set_uid});
+    world.api.change(&data, |claim| claim["metadata"]["ownerReferences"] = json!([plain]));
+    world.converge();
+    assert_eq!(owners(&world), json!([ours]));
+    let mut other = stateful_set(0, json!({}));
+    other["metadata"]["name"] = json!("other");
+    let other = world.create(other);
+    let mut theirs = ours.clone();
+    theirs["name"] = json!("other");
+    theirs["uid"] = json!(world.api.objects[&other].uid());
+    world.api.change(&data, |claim| claim["metadata"]["ownerReferences"] = json!([theirs, plain]));
+    world.converge();
+    assert_eq!(owners(&world), json!([theirs]));
+}
+
 #[test]
 fn a_revision_that_was_taken_back_does_not_block_for_ever() {
     let mut world = World::with_node();

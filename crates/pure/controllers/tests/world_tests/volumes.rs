@@ -143,6 +143,8 @@ fn a_volume_is_made_when_the_first_pod_has_a_node_and_the_pod_waits_for_it() {
     world.settle();
     assert_eq!(phase(&world.api, "data"), "Bound");
     assert_eq!(node_of(&world, "web").as_deref(), Some("node-1"));
+    let failed = world.said().into_iter().filter(|said| said.starts_with("FailedScheduling"));
+    assert_eq!(failed.collect::<Vec<_>>(), [missing], "none while its volume is made and bound");
 }
 
 #[test]

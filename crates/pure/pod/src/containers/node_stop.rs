@@ -4,7 +4,8 @@
 //! The journal stays as it was, for the next agent to go on from, but for what ran and how the
 //! containers ended: no sandbox is left to tell of that, and no status was written. What a
 //! container says by its exit code when its node asked it to end says nothing of its work: none
-//! counts as done for it.
+//! counts as done for it. Nor is it a crash: the next start does not wait for the back-off of
+//! earlier ones. What waits already goes on waiting.
 //!
 //! An agent that is killed before leaves a journal that says so, and the next one finds this
 //! out about the start that was in progress:
@@ -80,14 +81,17 @@ impl PodContainer {
             return;
         };
         let mut last = last.clone();
+        record.number = self.number;
         record.standing = match ended_for {
             EndedFor::Pod => ContainerStanding::Done,
             EndedFor::Restart => ContainerStanding::Started,
-            EndedFor::Node => self.standing_after_node(&mut last.exit),
+            EndedFor::Node => {
+                record.crash.skip_wait(record.number);
+                self.standing_after_node(&mut last.exit)
+            }
         };
         record.before = self.before.clone();
         record.last = Some(last);
-        record.number = self.number;
         record.kill_by = None;
     }
 
