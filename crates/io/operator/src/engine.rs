@@ -1,6 +1,6 @@
 //! The loop around the planner: watches, writes and the clock.
 
-use rekindle_controllers::usage::UsageReading;
+use rekindle_controllers::usage::NamespaceReading;
 use rekindle_controllers::{PlannedWrite, WriteRefusal, WriteResult};
 use rekindle_reconcile::{Planner, PlannerRole, PlannerTask, WatchUpdate, WorkItem};
 use tokio::task::JoinSet;
@@ -19,14 +19,14 @@ pub(crate) struct OperatorLoop {
     writer: PlanWriter,
     planner: Planner,
     writes: JoinSet<(WorkItem, Box<PlannedWrite>, WriteResult)>,
-    readings: JoinSet<(String, UsageReading)>,
+    readings: JoinSet<(String, NamespaceReading)>,
 }
 
 /// What woke the loop.
 enum LoopWake {
     Seen(Option<WatchUpdate>),
     Written(Box<(WorkItem, Box<PlannedWrite>, WriteResult)>),
-    Measured(String, UsageReading),
+    Measured(String, NamespaceReading),
     Due,
 }
 
@@ -71,7 +71,7 @@ impl OperatorLoop {
                     self.planner.settle((self.clock)(), &work, &step, outcome);
                 }
                 LoopWake::Measured(namespace, reading) => {
-                    if let Err(why) = &reading {
+                    if let Err(why) = &reading.usage {
                         tracing::debug!(namespace, why, "read what pods use");
                     }
                     self.planner.measured((self.clock)(), &namespace, reading);
@@ -109,11 +109,9 @@ impl OperatorLoop {
                 PlannerTask::Record(event) => {
                     tokio::spawn(async move { writer.record(event).await });
                 }
-                PlannerTask::ReadUsage(namespace) => {
-                    self.readings.spawn(async move {
-                        let reading = writer.read_usage(&namespace).await;
-                        (namespace, reading)
-                    });
+                PlannerTask::ReadUsage(request) => {
+                    let namespace = request.namespace.clone();
+                    self.readings.spawn(async move { (namespace, writer.read(request).await) });
                 }
             }
         }

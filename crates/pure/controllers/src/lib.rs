@@ -45,6 +45,7 @@ pub mod kind;
 pub mod leader_election;
 mod load_balancer;
 mod memories;
+pub mod metric_query;
 pub mod names;
 pub mod namespace;
 pub mod node_lifecycle;

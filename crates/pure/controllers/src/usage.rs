@@ -1,10 +1,38 @@
-//! What pods use, as `metrics.k8s.io` says it. No watch shows it: the driver reads it from time to
-//! time, for the namespaces that have an autoscaler, and gives it to the view.
+//! What autoscalers go by: what pods use, as `metrics.k8s.io` says it, and what adapters say of
+//! other metrics. No watch shows it: the driver reads it from time to time, for the namespaces that
+//! have an autoscaler, and gives it to the view.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rekindle_types::resources::Amounts;
 use rekindle_types::{Tick, TickDuration};
+
+use crate::metric_query::{MetricQuery, MetricReading};
+
+/// What is to be read for the autoscalers of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadingRequest {
+    /// The namespace: what its pods use is read.
+    pub namespace: String,
+    /// What is asked of adapters.
+    pub metrics: BTreeSet<MetricQuery>,
+}
+
+/// What was read for the autoscalers of a namespace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamespaceReading {
+    /// What its pods use.
+    pub usage: UsageReading,
+    /// What adapters said, by what they were asked.
+    pub metrics: BTreeMap<MetricQuery, MetricReading>,
+}
+
+impl From<UsageReading> for NamespaceReading {
+    /// Where nothing was asked of adapters.
+    fn from(usage: UsageReading) -> Self {
+        Self { usage, metrics: BTreeMap::new() }
+    }
+}
 
 /// What the pods of a namespace use, or why that is not known.
 pub type UsageReading = Result<UsageReport, String>;
@@ -42,11 +70,11 @@ impl MeasuredPod {
 
 /// The newest reading of each namespace.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct UsageReadings(BTreeMap<String, UsageReading>);
+pub(crate) struct UsageReadings(BTreeMap<String, NamespaceReading>);
 
 impl UsageReadings {
     /// Takes the place of the reading before.
-    pub(crate) fn replace(&mut self, namespace: &str, reading: UsageReading) {
+    pub(crate) fn replace(&mut self, namespace: &str, reading: NamespaceReading) {
         self.0.insert(namespace.to_owned(), reading);
     }
 
@@ -56,7 +84,7 @@ impl UsageReadings {
     }
 
     /// The newest one; none when none has come yet.
-    pub(crate) fn get(&self, namespace: &str) -> Option<&UsageReading> {
+    pub(crate) fn get(&self, namespace: &str) -> Option<&NamespaceReading> {
         self.0.get(namespace)
     }
 }

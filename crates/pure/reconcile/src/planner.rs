@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rekindle_controllers::events::{EventCorrelator, EventNote, EventWrite};
 use rekindle_controllers::plan::{PlanContinuation, WriteRecency};
-use rekindle_controllers::usage::UsageReading;
+use rekindle_controllers::usage::{NamespaceReading, ReadingRequest};
 use rekindle_controllers::{
     ClusterView, ControllerKey, ObjectChange, PlannedWrite, ResourceKind, Settlement, WritePlan,
     WriteResult, affected_by_first_list,
@@ -54,8 +54,8 @@ pub enum PlannerTask {
     Write(WorkItem, Box<PlannedWrite>),
     /// Write an event; nobody waits for it.
     Record(EventWrite),
-    /// Read what the pods of this namespace use, and call [`Planner::measured`].
-    ReadUsage(String),
+    /// Read what the autoscalers of a namespace go by, and call [`Planner::measured`].
+    ReadUsage(ReadingRequest),
 }
 
 /// A plan that is being carried out.
@@ -173,8 +173,8 @@ impl Planner {
         self.custom.unlisted()
     }
 
-    /// What the pods of a namespace use, as it was read.
-    pub fn measured(&mut self, now: Tick, namespace: &str, reading: UsageReading) {
+    /// What the autoscalers of a namespace go by, as it was read.
+    pub fn measured(&mut self, now: Tick, namespace: &str, reading: NamespaceReading) {
         self.view.set_time(now);
         if !self.usage.answered(namespace) {
             return;
@@ -213,8 +213,9 @@ impl Planner {
             return;
         }
         self.view.set_time(now);
-        let readings = self.usage.begin_due(now).into_iter();
-        self.tasks.extend(readings.map(PlannerTask::ReadUsage));
+        let due = self.usage.begin_due(now).into_iter();
+        let requests = due.map(|namespace| self.view.reading_request(&namespace));
+        self.tasks.extend(requests.map(PlannerTask::ReadUsage));
         loop {
             let due = self.queue.take(now);
             if due.is_empty() {
@@ -413,9 +414,12 @@ mod tests {
             .for_each(|other| planner.see(NOW, WatchUpdate::List(other, Vec::new())));
         planner.begin_due(NOW);
         let task = planner.poll_task();
-        assert!(matches!(&task, Some(PlannerTask::ReadUsage(of)) if of == "shop"), "{task:?}");
+        assert!(
+            matches!(&task, Some(PlannerTask::ReadUsage(of)) if of.namespace == "shop"),
+            "{task:?}"
+        );
         assert!(planner.poll_task().is_none(), "it waits for the first reading");
-        planner.measured(NOW, "shop", Ok(UsageReport::default()));
+        planner.measured(NOW, "shop", Ok(UsageReport::default()).into());
         assert_eq!(planner.next_due(), Some(NOW + TickDuration::from_secs(15)));
         planner.begin_due(NOW);
         let status = std::iter::from_fn(|| planner.poll_task()).find_map(|task| match task {

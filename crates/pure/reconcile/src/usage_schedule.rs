@@ -1,5 +1,5 @@
-//! When the use of pods is read: every 15 s, in the namespaces that have an autoscaler. Where none
-//! is, nothing is read.
+//! When metrics are read: every 15 s, in the namespaces that have an autoscaler. Where none is,
+//! nothing is read.
 
 use std::collections::BTreeMap;
 

@@ -21,6 +21,7 @@ mod flow_control;
 mod helm;
 mod identity;
 mod kubectl;
+mod metric_adapters;
 mod own_kinds;
 mod pod_security;
 mod proxy;

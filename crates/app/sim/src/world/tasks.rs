@@ -42,9 +42,9 @@ impl World {
                     self.check_ladders();
                 }
             }
-            PlannerTask::ReadUsage(namespace) => {
-                let reading = self.usage_of(&namespace);
-                self.planner.measured(self.desk_now(), &namespace, reading);
+            PlannerTask::ReadUsage(request) => {
+                let reading = self.reading_of(&request);
+                self.planner.measured(self.desk_now(), &request.namespace, reading);
             }
             PlannerTask::Record(event) => match self.records {
                 EventRecording::Written => self.server.record(&event),

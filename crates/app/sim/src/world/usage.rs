@@ -1,7 +1,9 @@
 //! What the pods of the world use, as `metrics.k8s.io` would say it: the load of the scenario,
 //! shared by the pods that are ready.
 
-use rekindle_controllers::usage::{MeasuredPod, UsageReading, UsageReport};
+use rekindle_controllers::usage::{
+    MeasuredPod, NamespaceReading, ReadingRequest, UsageReading, UsageReport,
+};
 use rekindle_types::pods::AnyPod;
 use rekindle_types::{TickDuration, pods};
 
@@ -19,8 +21,15 @@ impl World {
         self.load = load;
     }
 
+    /// What autoscalers go by. A world has no adapters.
+    pub(super) fn reading_of(&self, request: &ReadingRequest) -> NamespaceReading {
+        let none = || Err("the server could not find the requested resource".to_owned());
+        let metrics = request.metrics.iter().map(|query| (query.clone(), none()));
+        NamespaceReading { usage: self.usage_of(&request.namespace), metrics: metrics.collect() }
+    }
+
     /// Of the pods of which something runs, on nodes that can be asked.
-    pub(super) fn usage_of(&self, namespace: &str) -> UsageReading {
+    fn usage_of(&self, namespace: &str) -> UsageReading {
         if self.server.power() != MachinePower::On {
             return Err("the API does not answer".to_owned());
         }

@@ -8,6 +8,7 @@ use k8s_openapi::api::autoscaling::v2::{
 use rekindle_types::{EventSeverity, Quantity, Tick};
 
 use super::COMPONENT;
+use super::adapter_metrics::AdapterInputs;
 use super::conditions::{ABLE_TO_SCALE, SCALING_ACTIVE, SCALING_LIMITED, ScalingConditions};
 use super::history::ReplicaRecommendation;
 use super::limits::{ReplicaRange, limit};
@@ -17,7 +18,7 @@ use super::samples::TargetSamples;
 use super::selected_pods::pods_of;
 use super::target::{self, ScaleTarget};
 use crate::events::EventNote;
-use crate::usage::UsageReading;
+use crate::usage::NamespaceReading;
 use crate::{ClusterView, ViewObject};
 
 /// What is done, and what is to be said.
@@ -77,8 +78,8 @@ impl ScalingDecision {
 pub(super) struct ScalingInputs<'a> {
     pub(super) view: &'a ClusterView,
     pub(super) autoscaler: &'a HorizontalPodAutoscaler,
-    /// What the pods of the namespace use, as last read.
-    pub(super) reading: &'a UsageReading,
+    /// What was read last for the autoscalers of the namespace.
+    pub(super) reading: &'a NamespaceReading,
     pub(super) now: Tick,
 }
 
@@ -145,13 +146,21 @@ fn propose(
             return None;
         }
     };
-    let tolerance = tolerance(autoscaler.spec.behavior.as_ref());
-    let samples = match reading {
-        Ok(report) => Ok(TargetSamples::new(&pods, report, now)),
+    let samples = match &reading.usage {
+        Ok(report) => Ok(TargetSamples::new(&pods.list, report, now)),
         Err(why) => Err(why.as_str()),
     };
-    let verdict =
-        judge(autoscaler, &mut MetricInputs { samples, current: target.wanted, tolerance });
+    let adapters = AdapterInputs {
+        view,
+        namespace: autoscaler.metadata.namespace.as_deref().unwrap_or_default(),
+        reading,
+        selector: pods.selector,
+        pods: &pods.list,
+        current: target.wanted,
+        observed: target.observed,
+        tolerance: tolerance(autoscaler.spec.behavior.as_ref()),
+    };
+    let verdict = judge(autoscaler, &mut MetricInputs { samples, adapters });
     for failure in &verdict.failures {
         decision.warn(failure.reason, failure.message.clone());
     }

@@ -8,9 +8,8 @@ use k8s_openapi::api::autoscaling::v2::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as QuantityText;
 use rekindle_types::Quantity;
 
-use super::replica_count::{
-    MetricTolerance, PodSample, ReplicaProposal, ResourceTarget, SampleStanding, propose,
-};
+use super::adapter_metrics::AdapterInputs;
+use super::replica_count::{PodSample, ReplicaProposal, ResourceTarget, SampleStanding, propose};
 use super::samples::{MeasuredResource, TargetSamples};
 
 /// What metrics are read from.
@@ -18,9 +17,8 @@ use super::samples::{MeasuredResource, TargetSamples};
 pub(super) struct MetricInputs<'a> {
     /// Of the pods of the target, or why nothing is known of them.
     pub(super) samples: Result<TargetSamples<'a>, &'a str>,
-    /// The replicas that the target should have now.
-    pub(super) current: i32,
-    pub(super) tolerance: MetricTolerance,
+    /// What adapters say, and what there is of the target.
+    pub(super) adapters: AdapterInputs<'a>,
 }
 
 /// What all metrics say.
@@ -79,15 +77,17 @@ pub(super) fn judge<'a>(
     }
     // what a missing metric would say may be more: fewer replicas are not asked for without it
     let proposal =
-        highest.filter(|(replicas, _)| failures.is_empty() || *replicas >= inputs.current);
+        highest.filter(|(replicas, _)| failures.is_empty() || *replicas >= inputs.adapters.current);
     MetricsVerdict { proposal, statuses, failures }
 }
 
 /// A metric that was read.
-struct ReadMetric {
-    replicas: i32,
-    name: String,
-    status: MetricStatus,
+pub(super) struct ReadMetric {
+    /// What it asks for.
+    pub(super) replicas: i32,
+    /// What it is called where a rescale is explained.
+    pub(super) name: String,
+    pub(super) status: MetricStatus,
 }
 
 fn read<'a>(
@@ -125,7 +125,7 @@ fn read<'a>(
         };
         return Ok(ReadMetric { replicas: found.replicas, name, status });
     }
-    Err(unserved(metric))
+    inputs.adapters.read(metric).unwrap_or_else(|| Err(unknown(metric)))
 }
 
 impl MetricFailure {
@@ -136,27 +136,21 @@ impl MetricFailure {
     }
 }
 
-/// Metrics that come from an adapter upstream.
-fn unserved(metric: &MetricSpec) -> MetricFailure {
-    let text = |name: &str| {
-        format!("unable to get metric {name}: no API here serves metrics of type {}", metric.type_)
-    };
-    let (reason, called, message) = if let Some(source) = &metric.object {
-        ("FailedGetObjectMetric", "object", text(&source.metric.name))
-    } else if let Some(source) = &metric.pods {
-        ("FailedGetPodsMetric", "pods", text(&source.metric.name))
-    } else if let Some(source) = &metric.external {
-        ("FailedGetExternalMetric", "external", text(&source.metric.name))
-    } else {
-        let message = format!("unknown metric source type {:?}", metric.type_);
-        return MetricFailure {
-            reason: "InvalidMetricSourceType",
-            summary: message.clone(),
-            message,
-        };
-    };
-    let summary = format!("failed to get {called} metric value: {message}");
-    MetricFailure { reason, message, summary }
+/// A metric of no type that is known.
+fn unknown(metric: &MetricSpec) -> MetricFailure {
+    let message = format!("unknown metric source type {:?}", metric.type_);
+    MetricFailure { reason: "InvalidMetricSourceType", summary: message.clone(), message }
+}
+
+/// Thousandths that a metric should be, at least one.
+pub(super) fn target_millis(target: Option<&QuantityText>) -> i64 {
+    let read = target.and_then(|target| target.0.parse::<Quantity>().ok());
+    read.map_or(0, Quantity::millis).max(1)
+}
+
+/// Thousandths, as a status shows them.
+pub(super) fn quantity(millis: i64) -> QuantityText {
+    QuantityText(Quantity::from_millis(millis).to_string())
 }
 
 /// What the metric asks for, and what it is called where that is said.
@@ -166,8 +160,8 @@ fn read_resource<'a>(
     inputs: &mut MetricInputs<'a>,
 ) -> Result<(ReplicaProposal, String), String> {
     let (resource, in_container) = (of.resource, of.container.is_some());
-    if let Some(average) = &target.average_value {
-        let millis = average.0.parse::<Quantity>().map(Quantity::millis).unwrap_or(0).max(1);
+    if target.average_value.is_some() {
+        let millis = target_millis(target.average_value.as_ref());
         let found = count(of, ResourceTarget::AverageMillis(millis), inputs)
             .map_err(|why| format!("failed to get {resource} usage: {why}"))?;
         return Ok((found, format!("{resource} resource")));
@@ -204,14 +198,14 @@ fn count<'a>(
     {
         return Err(missing.to_string());
     }
-    propose(&samples.pods, target, inputs.current, inputs.tolerance).map_err(|why| why.to_string())
+    propose(&samples.pods, target, inputs.adapters.current, inputs.adapters.tolerance)
+        .map_err(|why| why.to_string())
 }
 
 fn shown(found: ReplicaProposal) -> MetricValueStatus {
-    let average = Quantity::from_millis(found.average_millis);
     MetricValueStatus {
         average_utilization: found.utilization,
-        average_value: Some(QuantityText(average.to_string())),
+        average_value: Some(quantity(found.average_millis)),
         ..MetricValueStatus::default()
     }
 }

@@ -2,7 +2,7 @@
 //! use.
 //!
 //! ```text
-//!  reading of metrics.k8s.io, every 15 s
+//!  reading of metrics.k8s.io and of adapters, every 15 s
 //!    ─► samples ─► replica_count ─► metrics ─► limits ─► /scale of the target
 //!                   one metric       the most   windows, policies, range
 //! ```
@@ -12,6 +12,7 @@
 //! documentation of HorizontalPodAutoscaler, KEP-853 (behaviour), KEP-1610 (containers), KEP-4951
 //! (tolerance) and upstream's `pkg/controller/podautoscaler`.
 
+mod adapter_metrics;
 mod conditions;
 mod decision;
 pub(crate) mod history;
@@ -31,10 +32,12 @@ use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAu
 use rekindle_types::{EventSeverity, Tick};
 
 use crate::events::EventNote;
+use crate::metric_query::MetricQuery;
 use crate::plan::{PlannedWrite, ScaleWrite, WriteNotes, WriteOperation};
 use crate::{
     ClusterView, ControllerKey, NamespacedName, ObjectChange, ViewObject, WritePlan, owners,
 };
+pub(crate) use adapter_metrics::queries;
 use conditions::ABLE_TO_SCALE;
 use decision::{Rescale, ScalingDecision, ScalingInputs, decide};
 pub use history::ReplicaRecommendation;
@@ -67,7 +70,11 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) ->
     let Some(autoscaler) = view.horizontal_pod_autoscaler(name) else { return plan };
     // the first reading is on its way, and is a reason to look again
     let Some(reading) = view.usage(&name.namespace) else { return plan };
-    if owners::is_terminating(&autoscaler.metadata) {
+    // so is the first one in which adapters are asked what it wants to know now
+    let is_read = |query: &MetricQuery| reading.metrics.contains_key(query);
+    if owners::is_terminating(&autoscaler.metadata)
+        || !queries(view, autoscaler).iter().all(is_read)
+    {
         return plan;
     }
     let decision = decide(ScalingInputs { view, autoscaler, reading, now });

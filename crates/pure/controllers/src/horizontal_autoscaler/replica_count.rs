@@ -68,7 +68,7 @@ impl MetricTolerance {
         Self { up: or_default(up), down: or_default(down) }
     }
 
-    fn allows(self, ratio: f64) -> bool {
+    pub(super) fn allows(self, ratio: f64) -> bool {
         (1.0 - self.down..=1.0 + self.up).contains(&ratio)
     }
 }
@@ -187,6 +187,6 @@ fn usage_ratio(counted: &[PodSample], target: ResourceTarget) -> Result<UsageRat
 }
 
 /// A conversion of a float ends at the largest number there is.
-fn ceil(ratio: f64, pods: usize) -> i32 {
+pub(super) fn ceil(ratio: f64, pods: usize) -> i32 {
     (ratio * pods as f64).ceil() as i32
 }

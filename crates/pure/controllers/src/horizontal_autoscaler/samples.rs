@@ -162,7 +162,7 @@ fn has_all(measured: &MeasuredPod, pod: &HeldPod) -> bool {
 }
 
 /// What a pod's phase says already.
-fn standing(pod: &HeldPod) -> Option<SampleStanding> {
+pub(super) fn standing(pod: &HeldPod) -> Option<SampleStanding> {
     match pods::phase(pod) {
         _ if pods::is_terminating(pod) => Some(SampleStanding::LeftOut),
         "Failed" => Some(SampleStanding::LeftOut),

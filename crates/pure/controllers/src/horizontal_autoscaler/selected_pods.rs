@@ -40,6 +40,13 @@ impl NoPodsOfItsOwn {
     }
 }
 
+/// The pods of a target, and how they are selected.
+#[derive(Debug)]
+pub(super) struct SelectedPods<'a> {
+    pub(super) selector: &'a LabelSelector,
+    pub(super) list: Vec<&'a HeldPod>,
+}
+
 /// The pods of a target.
 ///
 /// # Errors
@@ -47,20 +54,20 @@ impl NoPodsOfItsOwn {
 pub(super) fn pods_of<'a>(
     view: &'a ClusterView,
     autoscaler: &'a HorizontalPodAutoscaler,
-    target: &ScaleTarget<'_>,
-) -> Result<Vec<&'a HeldPod>, NoPodsOfItsOwn> {
+    target: &'a ScaleTarget<'_>,
+) -> Result<SelectedPods<'a>, NoPodsOfItsOwn> {
     let namespace = autoscaler.metadata.namespace.as_deref().unwrap_or_default();
     let selector = target.selector.as_ref().ok_or(NoPodsOfItsOwn::NoSelector)?;
     let all = view.in_namespace(ResourceKind::Pod, namespace).filter_map(|object| match object {
         ViewObject::Pod(pod) => Some(pod.as_ref()),
         _ => None,
     });
-    let pods: Vec<&HeldPod> = all.filter(|pod| selects(selector, pod)).collect();
-    let autoscalers = autoscalers_of(view, autoscaler, &pods);
+    let list: Vec<&HeldPod> = all.filter(|pod| selects(selector, pod)).collect();
+    let autoscalers = autoscalers_of(view, autoscaler, &list);
     if autoscalers.len() > 1 {
         return Err(NoPodsOfItsOwn::Shared { selector: selector::format(selector), autoscalers });
     }
-    Ok(pods)
+    Ok(SelectedPods { selector, list })
 }
 
 /// The names of this autoscaler and of all others that have one of its pods.

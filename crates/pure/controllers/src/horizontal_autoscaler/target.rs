@@ -12,6 +12,8 @@ pub(super) struct ScaleTarget<'a> {
     pub(super) object: &'a ViewObject,
     /// `spec.replicas`.
     pub(super) wanted: i32,
+    /// `status.replicas`.
+    pub(super) observed: i32,
     /// Absent where it would select everything.
     pub(super) selector: Option<LabelSelector>,
 }
@@ -27,6 +29,14 @@ pub(super) enum NoScale {
     NotFound { resource: String, name: String },
 }
 
+impl NoScale {
+    /// Nothing of this kind is served.
+    pub(super) fn unknown_kind(api_version: &str, kind: &str) -> Self {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        Self::UnknownKind { kind: kind.to_owned(), group: group.to_owned() }
+    }
+}
+
 /// The target of a reference in this namespace.
 ///
 /// # Errors
@@ -37,10 +47,8 @@ pub(super) fn find<'a>(
     reference: &CrossVersionObjectReference,
 ) -> Result<ScaleTarget<'a>, NoScale> {
     let api_version = reference.api_version.as_deref().unwrap_or_default();
-    let Some(kind) = ResourceKind::of_reference(api_version, &reference.kind) else {
-        let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        return Err(NoScale::UnknownKind { kind: reference.kind.clone(), group: group.to_owned() });
-    };
+    let kind = ResourceKind::of_reference(api_version, &reference.kind)
+        .ok_or_else(|| NoScale::unknown_kind(api_version, &reference.kind))?;
     if !kind.is_scalable() {
         return Err(NoScale::NotScalable);
     }
@@ -53,15 +61,25 @@ pub(super) fn find<'a>(
 }
 
 fn scale(object: &ViewObject) -> Option<ScaleTarget<'_>> {
-    let (wanted, selector) = match object {
-        ViewObject::Deployment(of) => (of.spec.replicas, Some(of.spec.selector.clone())),
-        ViewObject::ReplicaSet(of) => (of.spec.replicas, Some(of.spec.selector.clone())),
-        ViewObject::StatefulSet(of) => (of.spec.replicas, Some(of.spec.selector.clone())),
+    let (wanted, observed, selector) = match object {
+        ViewObject::Deployment(of) => {
+            let observed = of.status.as_ref().and_then(|status| status.replicas);
+            (of.spec.replicas, observed, Some(of.spec.selector.clone()))
+        }
+        ViewObject::ReplicaSet(of) => {
+            let observed = of.status.as_ref().map(|status| status.replicas);
+            (of.spec.replicas, observed, Some(of.spec.selector.clone()))
+        }
+        ViewObject::StatefulSet(of) => {
+            let observed = of.status.as_ref().map(|status| status.replicas);
+            (of.spec.replicas, observed, Some(of.spec.selector.clone()))
+        }
         ViewObject::ReplicationController(of) => {
             let spec = of.spec.as_ref()?;
             let match_labels = spec.selector.clone();
             let selector = LabelSelector { match_labels, ..LabelSelector::default() };
-            (spec.replicas, Some(selector))
+            let observed = of.status.as_ref().map(|status| status.replicas);
+            (spec.replicas, observed, Some(selector))
         }
         ViewObject::DaemonSet(_)
         | ViewObject::HorizontalPodAutoscaler(_)
@@ -87,5 +105,6 @@ fn scale(object: &ViewObject) -> Option<ScaleTarget<'_>> {
         | ViewObject::Metadata(..) => return None,
     };
     let selector = selector.filter(|selector| !labels::is_empty(selector));
-    Some(ScaleTarget { object, wanted: wanted.unwrap_or(1), selector })
+    let (wanted, observed) = (wanted.unwrap_or(1), observed.unwrap_or_default());
+    Some(ScaleTarget { object, wanted, observed, selector })
 }

@@ -1,18 +1,29 @@
-//! What the view holds beside objects for the autoscaler: readings of what pods use, and what was
+//! What the view holds beside objects for the autoscaler: readings of metrics, and what was
 //! recommended and scaled.
 
 use super::ClusterView;
-use crate::horizontal_autoscaler::ReplicaRecommendation;
 use crate::horizontal_autoscaler::history::ScalingHistory;
-use crate::usage::UsageReading;
-use crate::{ControllerKey, ResourceKind};
+use crate::horizontal_autoscaler::{ReplicaRecommendation, queries};
+use crate::usage::{NamespaceReading, ReadingRequest};
+use crate::{ControllerKey, ResourceKind, ViewObject};
 
 impl ClusterView {
-    /// The driver has read what the pods of a namespace use. The answer is who has to look at it.
+    /// What is to be read for the autoscalers of a namespace.
+    pub fn reading_request(&self, namespace: &str) -> ReadingRequest {
+        let scaled = self.in_namespace(ResourceKind::HorizontalPodAutoscaler, namespace);
+        let asked = scaled.flat_map(|object| match object {
+            ViewObject::HorizontalPodAutoscaler(autoscaler) => queries(self, autoscaler),
+            _ => Vec::new(),
+        });
+        ReadingRequest { namespace: namespace.to_owned(), metrics: asked.collect() }
+    }
+
+    /// The driver has read what the autoscalers of a namespace go by. The answer is who has to look
+    /// at it.
     pub fn measured<'a>(
         &'a mut self,
         namespace: &'a str,
-        reading: UsageReading,
+        reading: NamespaceReading,
     ) -> impl Iterator<Item = ControllerKey> + use<'a> {
         self.usage.replace(namespace, reading);
         let scaled = self.in_namespace(ResourceKind::HorizontalPodAutoscaler, namespace);
@@ -24,8 +35,8 @@ impl ClusterView {
         self.usage.forget(namespace);
     }
 
-    /// The newest reading of what the pods of a namespace use.
-    pub(crate) fn usage(&self, namespace: &str) -> Option<&UsageReading> {
+    /// The newest reading for the autoscalers of a namespace.
+    pub(crate) fn usage(&self, namespace: &str) -> Option<&NamespaceReading> {
         self.usage.get(namespace)
     }
 

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerStatus;
 use k8s_openapi::api::core::v1::ResourceRequirements;
-use rekindle_controllers::usage::{MeasuredPod, UsageReading, UsageReport};
+use rekindle_controllers::metric_query::{
+    CustomMetricsVersion, MetricQuery, MetricReading, MetricSubject, MetricValue,
+};
+use rekindle_controllers::usage::{MeasuredPod, NamespaceReading, UsageReading, UsageReport};
 use rekindle_controllers::{ClusterView, ResourceKind, ViewObject, WriteOperation, pods};
 use rekindle_types::TickDuration;
 use rekindle_types::held::HeldPod;
@@ -67,7 +70,19 @@ fn shared(world: &World, load_millis: i64) -> UsageReport {
     UsageReport { pods: ready.into_iter().map(|name| (name, measured.clone())).collect() }
 }
 
-fn measure(world: &mut World, reading: UsageReading) {
+fn measure(world: &mut World, usage: UsageReading) {
+    measure_with(world, usage, |_| Err("no adapter".to_owned()));
+}
+
+/// The same, with what adapters say.
+fn measure_with(
+    world: &mut World,
+    usage: UsageReading,
+    adapter: impl Fn(&MetricQuery) -> MetricReading,
+) {
+    let asked = world.view.reading_request("shop").metrics.into_iter();
+    let metrics = asked.map(|query| (query.clone(), adapter(&query))).collect();
+    let reading = NamespaceReading { usage, metrics };
     let keys: Vec<_> = world.view.measured("shop", reading).collect();
     world.queue.extend(keys);
     world.settle();
@@ -243,7 +258,8 @@ fn what_cannot_be_read_is_said_and_changes_nothing() {
             pods,
             true,
             "FailedGetPodsMetric",
-            "unable to get metric requests: no API here serves metrics of type Pods",
+            "unable to get metric requests: unable to fetch metrics from custom metrics API: no custom \
+             metrics API (custom.metrics.k8s.io) registered",
         ),
     ] {
         let mut world = World::with_node();
@@ -297,6 +313,210 @@ fn of_several_metrics_the_most_counts_and_one_that_is_unknown_never_leads_to_few
     assert_eq!(replicas(&world), 4, "more are made all the same");
 }
 
+/// An adapter of custom metrics, in the versions that it serves.
+fn with_adapter(world: &mut World, versions: &[&str]) {
+    for version in versions {
+        world.create(json!({"kind": "APIService",
+            "metadata": {"name": format!("{version}.custom.metrics.k8s.io")}}));
+    }
+}
+
+/// One look by these metrics, of which each value is the same whatever is asked: the replicas that
+/// follow, what the status shows of the first metric, and why.
+fn by_adapter(replicas_now: i32, metrics: Value, value_millis: i64) -> (i32, Value, String) {
+    let mut world = running(
+        replicas_now,
+        json!({"metrics": metrics, "maxReplicas": 100,
+        "behavior": {"scaleUp": {"policies": [{"type": "Pods", "value": 100, "periodSeconds": 15}]},
+            "scaleDown": {"stabilizationWindowSeconds": 0,
+                "policies": [{"type": "Pods", "value": 100, "periodSeconds": 15}]}}}),
+    );
+    with_adapter(&mut world, &["v1beta2", "v1beta1"]);
+    world.converge();
+    let value = |object: String| MetricValue { object, millis: value_millis };
+    let pods: Vec<String> =
+        world.api.pods().iter().map(|pod| pod.metadata.name.clone().unwrap()).collect();
+    measure_with(&mut world, Ok(UsageReport::default()), |query| match &query.subject {
+        MetricSubject::Pods { version: CustomMetricsVersion::V1Beta2, selector } => {
+            assert_eq!(selector, "app=web");
+            Ok(pods.iter().cloned().map(value).collect())
+        }
+        MetricSubject::Object { version: CustomMetricsVersion::V1Beta2, name, .. } => {
+            Ok(vec![value(name.clone())])
+        }
+        MetricSubject::External => Ok(vec![value(String::new())]),
+        other => panic!("{other:?}"),
+    });
+    let current = json!(status(&world, "web").current_metrics.unwrap()[0]);
+    let reasons = said(&world).into_iter().filter(|said| said.contains("Rescale"));
+    (replicas(&world), current, reasons.collect::<Vec<_>>().join("; "))
+}
+
+/// Upstream's `replica_calculator.go`: pods by their average, one value by its ratio to the target,
+/// or shared by the replicas.
+#[test]
+fn metrics_of_adapters_scale_by_pods_by_objects_and_by_what_is_outside() {
+    let front = json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": "front"});
+    let pods = json!({"type": "Pods", "pods": {"metric": {"name": "requests"},
+        "target": {"type": "AverageValue", "averageValue": "10"}}});
+    let object = |target: Value| {
+        json!({"type": "Object", "object": {"metric": {"name": "requests"},
+            "describedObject": front, "target": target}})
+    };
+    let external = |target: Value| {
+        json!({"type": "External", "external": {"metric": {"name": "queue",
+            "selector": {"matchLabels": {"of": "mails"}}}, "target": target}})
+    };
+    let whole = || json!({"type": "Value", "value": "10"});
+    let average = || json!({"type": "AverageValue", "averageValue": "10"});
+    for (metric, millis, count, shown, reason) in [
+        (
+            pods.clone(),
+            20_000,
+            4,
+            json!({"averageValue": "20"}),
+            "pods metric requests above target",
+        ),
+        (pods.clone(), 10_900, 2, json!({"averageValue": "10900m"}), ""),
+        (pods, 5_000, 1, json!({"averageValue": "5"}), "All metrics below target"),
+        (
+            object(whole()),
+            20_000,
+            4,
+            json!({"value": "20"}),
+            "Ingress metric requests above target",
+        ),
+        (
+            object(average()),
+            50_000,
+            5,
+            json!({"averageValue": "25"}),
+            "Ingress metric requests above target",
+        ),
+        (
+            external(whole()),
+            30_000,
+            6,
+            json!({"value": "30"}),
+            "external metric queue(of=mails) above target",
+        ),
+        (
+            external(average()),
+            75_000,
+            8,
+            json!({"averageValue": "37500m"}),
+            "external metric queue(of=mails) above target",
+        ),
+        (external(average()), 19_000, 2, json!({"averageValue": "9500m"}), ""),
+        (
+            external(average()),
+            1_000,
+            1,
+            json!({"averageValue": "500m"}),
+            "All metrics below target",
+        ),
+    ] {
+        let case = format!("{metric} {millis}");
+        let source = metric["type"].as_str().unwrap().to_lowercase();
+        let (replicas, current, said) = by_adapter(2, json!([metric]), millis);
+        assert_eq!(replicas, count, "{case}");
+        assert_eq!(current[&source]["current"], shown, "{case}");
+        assert_eq!(current[&source]["metric"], metric[&source]["metric"], "{case}");
+        match reason {
+            "" => assert_eq!(said, "", "{case}"),
+            reason => assert_eq!(
+                said,
+                format!("SuccessfulRescale: New size: {count}; reason: {reason}"),
+                "{case}"
+            ),
+        }
+    }
+}
+
+/// The texts are upstream's.
+#[test]
+fn what_an_adapter_does_not_say_is_said() {
+    let front = |kind: &str, group: &str| {
+        json!([{"type": "Object", "object": {"metric": {"name": "requests"},
+            "describedObject": {"apiVersion": format!("{group}/v1"), "kind": kind, "name": "front"},
+            "target": {"type": "Value", "value": "10"}}}])
+    };
+    let queue = json!([{"type": "External", "external": {"metric": {"name": "queue"},
+        "target": {"type": "Value", "value": "10"}}}]);
+    let pods = json!([{"type": "Pods", "pods": {"metric": {"name": "requests"},
+        "target": {"type": "AverageValue", "averageValue": "10"}}}]);
+    let ingress = || front("Ingress", "networking.k8s.io");
+    let refused = || Err("the server could not find the metric".to_owned());
+    for (metrics, versions, answer, reason, why) in [
+        (
+            pods.clone(),
+            vec![],
+            refused(),
+            "FailedGetPodsMetric",
+            "unable to get metric requests: unable to fetch metrics from custom metrics API: no custom metrics API (custom.metrics.k8s.io) registered",
+        ),
+        (
+            pods.clone(),
+            vec!["v1beta1"],
+            Ok(vec![]),
+            "FailedGetPodsMetric",
+            "unable to get metric requests: no metrics returned from custom metrics API",
+        ),
+        (
+            pods,
+            vec!["v1beta1"],
+            Ok(vec![MetricValue { object: "gone".to_owned(), millis: 1 }]),
+            "FailedGetPodsMetric",
+            "did not receive metrics for targeted pods (pods might be unready)",
+        ),
+        (
+            ingress(),
+            vec!["v1beta2"],
+            refused(),
+            "FailedGetObjectMetric",
+            "unable to get metric requests: Ingress on shop front/unable to fetch metrics from custom metrics API: the server could not find the metric",
+        ),
+        (
+            front("Route", "acme.com"),
+            vec!["v1beta2"],
+            refused(),
+            "FailedGetObjectMetric",
+            "unable to get metric requests: Route on shop front/unable to fetch metrics from custom metrics API: no matches for kind \"Route\" in group \"acme.com\"",
+        ),
+        (
+            queue,
+            vec![],
+            refused(),
+            "FailedGetExternalMetric",
+            "unable to get external metric shop/queue/: unable to fetch metrics from external metrics API: the server could not find the metric",
+        ),
+    ] {
+        let mut world = running(2, json!({"metrics": metrics}));
+        with_adapter(&mut world, &versions);
+        world.converge();
+        measure_with(&mut world, Ok(UsageReport::default()), |_| answer.clone());
+        assert_eq!(
+            condition(&world, "web", "ScalingActive"),
+            format!("False {reason}: the HPA was unable to compute the replica count: {why}")
+        );
+        assert!(said(&world).contains(&format!("{reason}: {why}")), "{:?}", said(&world));
+        assert_eq!(replicas(&world), 2);
+    }
+}
+
+#[test]
+fn an_autoscaler_waits_until_adapters_were_asked_what_it_wants_to_know() {
+    let queue = json!([{"type": "External", "external": {"metric": {"name": "queue"},
+        "target": {"type": "Value", "value": "10"}}}]);
+    let mut world = running(2, json!({"metrics": queue}));
+    let keys: Vec<_> = world.view.measured("shop", Ok(UsageReport::default()).into()).collect();
+    world.queue.extend(keys);
+    world.settle();
+    assert_eq!(status(&world, "web").conditions, None);
+    measure(&mut world, Ok(UsageReport::default()));
+    assert!(condition(&world, "web", "ScalingActive").starts_with("False FailedGetExternalMetric"));
+}
+
 #[test]
 fn a_scale_that_is_refused_is_said_and_tried_again() {
     let mut world = running(1, json!({}));
@@ -326,7 +546,7 @@ fn a_decision_on_an_old_target_is_not_carried_out() {
     let web = id(ResourceKind::Deployment, "web");
     // a user scales, and no watch has shown it yet
     world.api.change(&web, |web| web["spec"]["replicas"] = json!(7));
-    let key = world.view.measured("shop", Ok(report)).next().unwrap();
+    let key = world.view.measured("shop", Ok(report).into()).next().unwrap();
     world.work(&key, |_| Answer::Arrives);
     assert_eq!(replicas(&world), 7);
     assert!(!said(&world).iter().any(|said| said.contains("Rescale")), "{:?}", said(&world));
@@ -437,7 +657,7 @@ fn policies_count_what_was_scaled_before() {
 fn a_lost_answer_scales_once() {
     let mut world = running(1, json!({}));
     let report = shared(&world, 180);
-    let key = world.view.measured("shop", Ok(report)).next().unwrap();
+    let key = world.view.measured("shop", Ok(report).into()).next().unwrap();
     let is_scale = |write: &WriteOperation| matches!(write, WriteOperation::Scale(_));
     world.work(&key, |write| if is_scale(write) { Answer::IsLost } else { Answer::Arrives });
     world.advance(TickDuration::from_secs(1));

@@ -59,22 +59,6 @@ fn targets(metric: &mut MetricSpec) -> impl Iterator<Item = &mut MetricTarget> {
     .flatten()
 }
 
-/// What no API here serves: the autoscaler says so in its conditions, too.
-pub(super) fn warnings(spec: &HorizontalPodAutoscalerSpec) -> Vec<String> {
-    let metrics = items(spec.metrics.as_ref()).iter().take(METRICS_MAX).enumerate();
-    let unserved =
-        metrics.filter(|(_, metric)| matches!(metric.type_.as_str(), EXTERNAL | OBJECT | PODS));
-    unserved
-        .map(|(index, metric)| {
-            format!(
-                "spec.metrics[{index}]: no API here serves metrics of type {}: use Resource or \
-                 ContainerResource",
-                metric.type_
-            )
-        })
-        .collect()
-}
-
 pub(super) fn errors(spec: &HorizontalPodAutoscalerSpec, field: &Path) -> Vec<FieldError> {
     let metrics = items(spec.metrics.as_ref());
     if metrics.len() > METRICS_MAX {

@@ -83,10 +83,6 @@ impl ApiKind for HorizontalPodAutoscaler {
         spec_errors(&self.spec, None, &Path::new("spec"))
     }
 
-    fn warnings(&self) -> Vec<String> {
-        metrics::warnings(&self.spec)
-    }
-
     fn row(&self, now: Tick) -> Vec<TableCell> {
         let (spec, status) = (&self.spec, self.status.as_ref());
         let target = &spec.scale_target_ref;

@@ -9,6 +9,7 @@
 //! [`WriteResult::Unknown`](rekindle_controllers::WriteResult::Unknown).
 
 mod answers;
+mod metric_queries;
 mod objects;
 mod paths;
 mod requests;
@@ -17,10 +18,11 @@ mod usage;
 pub use answers::{
     budget_refusal, is_expected_event_refusal, outcome_of_refusal, outcome_of_success, stored_kind,
 };
+pub use metric_queries::{metric_request, values_of_success};
 pub use objects::object_from_json;
 pub use paths::{PathError, collection, path};
 pub use requests::{WriteRequestError, event_requests, request_for};
-pub use usage::{USAGE_TIMEOUT, usage_of_refusal, usage_of_success, usage_request};
+pub use usage::{READING_TIMEOUT, usage_of_success, usage_request};
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use http::Request;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Status, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use rekindle_controllers::usage::{MeasuredPod, UsageReading, UsageReport};
 use rekindle_types::resources::{Amounts, ResourceList};
 use rekindle_types::{Tick, TickDuration, span};
@@ -11,8 +11,8 @@ use serde::Deserialize;
 
 use super::requests::WriteRequestError;
 
-/// An answer that takes longer is not waited for: the next reading is due soon.
-pub const USAGE_TIMEOUT: TickDuration = TickDuration::from_secs(10);
+/// Answers that are not there by then are not waited for: the next reading is due soon.
+pub const READING_TIMEOUT: TickDuration = TickDuration::from_secs(10);
 
 /// `PodMetricsList` of metrics.k8s.io/v1beta1, as far as it is read.
 #[derive(Deserialize)]
@@ -52,11 +52,6 @@ pub fn usage_of_success(text: &[u8]) -> UsageReading {
         Ok((name, measured(pod)?))
     });
     Ok(UsageReport { pods: pods.collect::<Result<BTreeMap<_, _>, String>>()? })
-}
-
-/// What a refusal says.
-pub fn usage_of_refusal(status: &Status) -> UsageReading {
-    Err(status.message.clone().unwrap_or_default())
 }
 
 fn measured(pod: PodMetrics) -> Result<MeasuredPod, String> {

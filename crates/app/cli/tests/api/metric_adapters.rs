@@ -1,0 +1,161 @@
+//! Autoscalers by metrics that the engine does not measure: an adapter of the test's own answers
+//! for custom.metrics.k8s.io and external.metrics.k8s.io, in the manner of an adapter of Prometheus
+//! and of KEDA.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use rekindle_testkit::{Engine, TIMEOUT};
+use serde_json::{Value, json};
+
+use crate::tls_server::{ClientStream, TlsServer, read_request, write_answer};
+
+const SERVICE: &str = "metrics";
+const EXTERNAL: &str = "/apis/external.metrics.k8s.io/v1beta1";
+const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
+
+/// What it says now, and what it was asked.
+#[derive(Default)]
+struct AdapterState {
+    mails: Mutex<u32>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl AdapterState {
+    fn serve(&self, mut stream: ClientStream) -> io::Result<()> {
+        let request = read_request(&mut stream)?;
+        let path = request.target.split('?').next().unwrap_or_default();
+        let mails = *self.mails.lock().unwrap();
+        let (code, answer) = match path {
+            EXTERNAL | CUSTOM => (200, resources(path.trim_start_matches("/apis/"))),
+            _ if path == format!("{EXTERNAL}/namespaces/default/mails") => {
+                let value = |count: u32| {
+                    json!({"metricName": "mails", "metricLabels": {}, "value": count.to_string(),
+                        "timestamp": "2026-12-01T12:00:00Z"})
+                };
+                // two series of one metric count together
+                let items = [value(mails / 2), value(mails - mails / 2)];
+                (200, list("external.metrics.k8s.io/v1beta1", "ExternalMetricValueList", &items))
+            }
+            _ if path == format!("{CUSTOM}/namespaces/default/services/front/requests") => {
+                let item = json!({"metric": {"name": "requests"}, "value": "1500m",
+                    "timestamp": "2026-12-01T12:00:00Z", "describedObject": {"kind": "Service",
+                        "namespace": "default", "name": "front", "apiVersion": "v1"}});
+                (200, list("custom.metrics.k8s.io/v1beta2", "MetricValueList", &[item]))
+            }
+            _ => {
+                let message = format!("the server could not find the metric {path}");
+                let status = json!({"apiVersion": "v1", "kind": "Status", "status": "Failure",
+                    "code": 404, "reason": "NotFound", "message": message});
+                (404, status.to_string())
+            }
+        };
+        self.asked.lock().unwrap().push(request.target);
+        write_answer(&mut stream, code, &answer)
+    }
+}
+
+fn resources(group_version: &str) -> String {
+    json!({"apiVersion": "v1", "kind": "APIResourceList", "groupVersion": group_version,
+        "resources": []})
+    .to_string()
+}
+
+fn list(api_version: &str, kind: &str, items: &[Value]) -> String {
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {}, "items": items}).to_string()
+}
+
+fn api_service(group: &str, version: &str, ca_bundle: &str) -> String {
+    json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {"name": format!("{version}.{group}")},
+        "spec": {
+            "group": group, "version": version, "groupPriorityMinimum": 100, "versionPriority": 100,
+            "caBundle": ca_bundle, "service": {"namespace": "default", "name": SERVICE},
+        },
+    })
+    .to_string()
+}
+
+const WORKER: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: worker}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: worker}}
+  template:
+    metadata: {labels: {app: worker}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+      - {name: worker, image: localhost/demo, command: [demo, server]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: front}
+spec: {selector: {app: worker}, ports: [{port: 80}]}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: worker}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: worker}
+  minReplicas: 1
+  maxReplicas: 4
+  behavior: {scaleDown: {stabilizationWindowSeconds: 0}}
+  metrics:
+  - type: External
+    external:
+      metric: {name: mails, selector: {matchLabels: {queue: inbox}}}
+      target: {type: AverageValue, averageValue: '10'}
+  - type: Object
+    object:
+      metric: {name: requests}
+      describedObject: {apiVersion: v1, kind: Service, name: front}
+      target: {type: Value, value: '3'}
+";
+
+#[test]
+fn an_autoscaler_follows_what_an_adapter_says() {
+    let engine = Engine::start();
+    let state = Arc::new(AdapterState::default());
+    *state.mails.lock().unwrap() = 25;
+    let own = Arc::clone(&state);
+    let name = format!("{SERVICE}.default.svc");
+    let server = TlsServer::start(&[&name], None, move |stream| own.serve(stream));
+    server.behind_service(&engine, SERVICE);
+    for (group, version) in
+        [("external.metrics.k8s.io", "v1beta1"), ("custom.metrics.k8s.io", "v1beta2")]
+    {
+        engine.apply(&api_service(group, version, &server.ca_bundle));
+        let what = format!("apiservice/{version}.{group}");
+        engine.kubectl(&["wait", "--for=condition=Available", &what, TIMEOUT]);
+    }
+    engine.apply(WORKER);
+    engine.wait_for("deployment/worker", ".status.readyReplicas", "3");
+    let shown = engine.kubectl(&["get", "hpa", "worker", "-o", "json"]);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let current = &shown["status"]["currentMetrics"];
+    assert_eq!(current[0]["external"]["metric"]["name"], "mails", "{shown:#}");
+    assert_eq!(current[1]["object"]["current"]["value"], "1500m", "{shown:#}");
+    let described = engine.kubectl(&["describe", "hpa", "worker"]);
+    let reason = "New size: 3; reason: external metric mails(queue=inbox) above target";
+    assert!(described.contains(reason), "{described}");
+    let asked = state.asked.lock().unwrap().clone();
+    let query = format!("{EXTERNAL}/namespaces/default/mails?labelSelector=queue%3Dinbox");
+    assert!(asked.contains(&query), "{asked:?}");
+
+    *state.mails.lock().unwrap() = 4;
+    engine.wait_for("deployment/worker", ".status.replicas", "1");
+
+    // an adapter that is gone leads to nothing, and the autoscaler says why
+    let services = ["v1beta1.external.metrics.k8s.io", "v1beta2.custom.metrics.k8s.io"];
+    engine.kubectl(&[&["delete", "apiservice"][..], &services].concat());
+    let condition = ".status.conditions[?(@.type==\"ScalingActive\")].reason";
+    engine.wait_for("hpa/worker", condition, "FailedGetExternalMetric");
+    assert_eq!(
+        engine.kubectl(&["get", "deployment", "worker", "-o", "jsonpath={.spec.replicas}"]),
+        "1"
+    );
+}

@@ -1,0 +1,357 @@
+//! Metrics of types Pods, Object and External: what is asked of adapters for them, and how many
+//! replicas their values ask for. Source of behaviour and of the texts: upstream's
+//! `pkg/controller/podautoscaler` (`replica_calculator.go`, `horizontal.go`) and its
+//! `rest_metrics_client.go`.
+
+use k8s_openapi::api::autoscaling::v2::{
+    CrossVersionObjectReference, ExternalMetricSource, ExternalMetricStatus,
+    HorizontalPodAutoscaler, MetricIdentifier, MetricSpec, MetricStatus, MetricTarget,
+    MetricValueStatus, ObjectMetricSource, ObjectMetricStatus, PodsMetricSource, PodsMetricStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use rekindle_types::held::HeldPod;
+use rekindle_types::labels;
+use rekindle_types::validation::selector;
+
+use super::metrics::{MetricFailure, ReadMetric, quantity, target_millis};
+use super::replica_count::{
+    MetricTolerance, PodSample, ReplicaProposal, ResourceTarget, SampleStanding, ceil, propose,
+};
+use super::samples::standing;
+use super::target::{self, NoScale};
+use crate::metric_query::{CustomMetricsVersion, MetricQuery, MetricSubject, MetricValue};
+use crate::usage::NamespaceReading;
+use crate::{ClusterView, NamespacedName, ObjectId, ResourceKind, pods};
+
+/// The group of metrics of objects in the cluster.
+const CUSTOM_METRICS: &str = "custom.metrics.k8s.io";
+
+/// A question, or why it cannot be asked.
+type Asked = Result<MetricQuery, String>;
+
+/// What an autoscaler's metrics ask of adapters, as far as it can be asked.
+pub(crate) fn queries(
+    view: &ClusterView,
+    autoscaler: &HorizontalPodAutoscaler,
+) -> Vec<MetricQuery> {
+    let namespace = autoscaler.metadata.namespace.as_deref().unwrap_or_default();
+    let metrics = autoscaler.spec.metrics.as_deref().unwrap_or_default();
+    let is_asked = |metric: &&MetricSpec| {
+        metric.pods.is_some() || metric.object.is_some() || metric.external.is_some()
+    };
+    if !metrics.iter().any(|metric| is_asked(&metric)) {
+        return Vec::new();
+    }
+    let target = target::find(view, namespace, &autoscaler.spec.scale_target_ref).ok();
+    let Some(selector) = target.and_then(|target| target.selector) else { return Vec::new() };
+    let asking = Asking { view, namespace, selector: &selector };
+    metrics.iter().filter_map(|metric| asking.query(metric)?.ok()).collect()
+}
+
+/// For whom questions are asked.
+#[derive(Clone, Copy, Debug)]
+struct Asking<'a> {
+    view: &'a ClusterView,
+    namespace: &'a str,
+    /// Of the pods of the target.
+    selector: &'a LabelSelector,
+}
+
+impl Asking<'_> {
+    /// The question of a metric; none when it is measured by the engine.
+    fn query(self, metric: &MetricSpec) -> Option<Asked> {
+        if let Some(source) = &metric.pods {
+            return Some(self.of_pods(source));
+        }
+        if let Some(source) = &metric.object {
+            return Some(self.of_object(source));
+        }
+        metric
+            .external
+            .as_ref()
+            .map(|source| Ok(self.of_metric(&source.metric, MetricSubject::External)))
+    }
+
+    fn of_metric(self, metric: &MetricIdentifier, subject: MetricSubject) -> MetricQuery {
+        MetricQuery {
+            namespace: self.namespace.to_owned(),
+            metric: metric.name.clone(),
+            selector: series(metric),
+            subject,
+        }
+    }
+
+    fn of_pods(self, source: &PodsMetricSource) -> Asked {
+        let version = self.version()?;
+        let subject = MetricSubject::Pods { version, selector: selector::format(self.selector) };
+        Ok(self.of_metric(&source.metric, subject))
+    }
+
+    fn of_object(self, source: &ObjectMetricSource) -> Asked {
+        let version = self.version()?;
+        let described = &source.described_object;
+        let subject = match resource(self.view, described)? {
+            // the autoscaler's own, whatever name is given, as upstream
+            resource if resource == "namespaces" => MetricSubject::Namespace { version },
+            resource => MetricSubject::Object { version, resource, name: described.name.clone() },
+        };
+        Ok(self.of_metric(&source.metric, subject))
+    }
+
+    /// The version that an adapter serves.
+    fn version(self) -> Result<CustomMetricsVersion, String> {
+        let is_served = |version: &CustomMetricsVersion| {
+            let name = format!("{}.{CUSTOM_METRICS}", version.name());
+            let id = ObjectId::new(ResourceKind::ApiService, NamespacedName::new("", name));
+            self.view.get(&id).is_some()
+        };
+        let version = CustomMetricsVersion::PREFERRED.into_iter().find(is_served);
+        version
+            .ok_or_else(|| custom(&format!("no custom metrics API ({CUSTOM_METRICS}) registered")))
+    }
+}
+
+/// How adapters call the kind of an object.
+fn resource(view: &ClusterView, of: &CrossVersionObjectReference) -> Result<String, String> {
+    let api_version = of.api_version.as_deref().unwrap_or_default();
+    let kind = view
+        .kind_of_reference(api_version, &of.kind)
+        .ok_or_else(|| custom(&NoScale::unknown_kind(api_version, &of.kind).to_string()))?;
+    Ok(kind.info().resource(""))
+}
+
+/// The label selector of a metric's series; empty for all.
+fn series(metric: &MetricIdentifier) -> String {
+    let selector = metric.selector.as_ref().filter(|selector| !labels::is_empty(selector));
+    selector.map(selector::format).unwrap_or_default()
+}
+
+/// Why a metric of objects could not be read.
+fn custom(why: &str) -> String {
+    format!("unable to fetch metrics from custom metrics API: {why}")
+}
+
+/// What the metrics of adapters are read from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AdapterInputs<'a> {
+    pub(super) view: &'a ClusterView,
+    pub(super) namespace: &'a str,
+    pub(super) reading: &'a NamespaceReading,
+    /// The selector of the target's pods.
+    pub(super) selector: &'a LabelSelector,
+    pub(super) pods: &'a [&'a HeldPod],
+    /// The replicas that the target should have now.
+    pub(super) current: i32,
+    /// The replicas that it has.
+    pub(super) observed: i32,
+    pub(super) tolerance: MetricTolerance,
+}
+
+/// What a metric is, together or for each replica, and how many replicas it asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct AdapterProposal {
+    replicas: i32,
+    shown: ShownValue,
+}
+
+/// As the status shows it, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum ShownValue {
+    Whole(i64),
+    Average(i64),
+}
+
+impl ShownValue {
+    fn status(self) -> MetricValueStatus {
+        match self {
+            Self::Whole(millis) => {
+                MetricValueStatus { value: Some(quantity(millis)), ..Default::default() }
+            }
+            Self::Average(millis) => {
+                MetricValueStatus { average_value: Some(quantity(millis)), ..Default::default() }
+            }
+        }
+    }
+}
+
+impl<'a> AdapterInputs<'a> {
+    /// What a metric asks for; none when it is measured by the engine.
+    pub(super) fn read(self, metric: &MetricSpec) -> Option<Result<ReadMetric, MetricFailure>> {
+        let status = MetricStatus { type_: metric.type_.clone(), ..MetricStatus::default() };
+        if let Some(source) = &metric.pods {
+            return Some(self.read_pods(source, metric, status));
+        }
+        if let Some(source) = &metric.object {
+            return Some(self.read_object(source, metric, status));
+        }
+        metric.external.as_ref().map(|source| self.read_external(source, metric, status))
+    }
+
+    fn read_pods(
+        self,
+        source: &PodsMetricSource,
+        metric: &MetricSpec,
+        status: MetricStatus,
+    ) -> Result<ReadMetric, MetricFailure> {
+        let found = self.propose_for_pods(source, metric).map_err(|message| MetricFailure {
+            reason: "FailedGetPodsMetric",
+            summary: format!("failed to get pods metric value: {message}"),
+            message,
+        })?;
+        let current = ShownValue::Average(found.average_millis).status();
+        let pods = PodsMetricStatus { current, metric: source.metric.clone() };
+        Ok(ReadMetric {
+            replicas: found.replicas,
+            name: format!("pods metric {}", source.metric.name),
+            status: MetricStatus { pods: Some(pods), ..status },
+        })
+    }
+
+    fn propose_for_pods(
+        self,
+        source: &PodsMetricSource,
+        metric: &MetricSpec,
+    ) -> Result<ReplicaProposal, String> {
+        let unable = |why: String| format!("unable to get metric {}: {why}", source.metric.name);
+        let values = self.values(metric).map_err(unable)?;
+        self.require_pods()?;
+        let samples: Vec<_> = self.pods.iter().map(|pod| sample(pod, values)).collect();
+        let target = target_millis(source.target.average_value.as_ref());
+        let target = ResourceTarget::AverageMillis(target);
+        propose(&samples, target, self.current, self.tolerance).map_err(|why| why.to_string())
+    }
+
+    fn read_object(
+        self,
+        source: &ObjectMetricSource,
+        metric: &MetricSpec,
+        status: MetricStatus,
+    ) -> Result<ReadMetric, MetricFailure> {
+        let (of, name) = (&source.described_object, &source.metric.name);
+        let unable = |why: String| {
+            let (kind, object, namespace) = (&of.kind, &of.name, self.namespace);
+            format!("unable to get metric {name}: {kind} on {namespace} {object}/{why}")
+        };
+        let found = self.propose_for_value(metric, &source.target, unable).map_err(|message| {
+            MetricFailure {
+                reason: "FailedGetObjectMetric",
+                summary: format!("failed to get object metric value: {message}"),
+                message,
+            }
+        })?;
+        let object = ObjectMetricStatus {
+            current: found.shown.status(),
+            described_object: of.clone(),
+            metric: source.metric.clone(),
+        };
+        Ok(ReadMetric {
+            replicas: found.replicas,
+            name: format!("{} metric {name}", of.kind),
+            status: MetricStatus { object: Some(object), ..status },
+        })
+    }
+
+    fn read_external(
+        self,
+        source: &ExternalMetricSource,
+        metric: &MetricSpec,
+        status: MetricStatus,
+    ) -> Result<ReadMetric, MetricFailure> {
+        let (name, series) = (&source.metric.name, series(&source.metric));
+        let unable = |why: String| {
+            format!("unable to get external metric {}/{name}/{series}: {why}", self.namespace)
+        };
+        let found = self.propose_for_value(metric, &source.target, unable).map_err(|message| {
+            MetricFailure {
+                reason: "FailedGetExternalMetric",
+                summary: format!("failed to get {name} external metric value: {message}"),
+                message,
+            }
+        })?;
+        let current = found.shown.status();
+        let external = ExternalMetricStatus { current, metric: source.metric.clone() };
+        Ok(ReadMetric {
+            replicas: found.replicas,
+            name: format!("external metric {name}({series})"),
+            status: MetricStatus { external: Some(external), ..status },
+        })
+    }
+
+    /// By one value: together, or for each replica.
+    fn propose_for_value(
+        self,
+        metric: &MetricSpec,
+        target: &MetricTarget,
+        unable: impl FnOnce(String) -> String,
+    ) -> Result<AdapterProposal, String> {
+        let values = self.values(metric).map_err(unable)?;
+        let millis = values.iter().fold(0_i64, |sum, value| sum.saturating_add(value.millis));
+        match (&target.average_value, &target.value) {
+            (Some(average), _) => Ok(self.by_average(millis, target_millis(Some(average)))),
+            (None, Some(value)) => self.by_whole(millis, target_millis(Some(value))),
+            (None, None) => Err("invalid metric source: neither a value target nor an average \
+                                 value target was set"
+                .to_owned()),
+        }
+    }
+
+    fn by_average(self, millis: i64, target: i64) -> AdapterProposal {
+        let ratio = millis as f64 / (target as f64 * f64::from(self.observed));
+        let replicas = match self.tolerance.allows(ratio) {
+            true => self.observed,
+            false => ceil(millis as f64 / target as f64, 1),
+        };
+        // a value that no replica shares is shown as it is
+        let average = (millis as f64 / f64::from(self.observed.max(1))).ceil() as i64;
+        AdapterProposal { replicas, shown: ShownValue::Average(average) }
+    }
+
+    fn by_whole(self, millis: i64, target: i64) -> Result<AdapterProposal, String> {
+        let ratio = millis as f64 / target as f64;
+        let replicas = if self.current == 0 {
+            ceil(ratio, 1)
+        } else if self.tolerance.allows(ratio) {
+            self.current
+        } else {
+            self.require_pods().map_err(|why| format!("unable to calculate ready pods: {why}"))?;
+            let is_ready =
+                |pod: &&&HeldPod| pods::phase(**pod) == "Running" && pods::is_ready(**pod);
+            ceil(ratio, self.pods.iter().filter(is_ready).count())
+        };
+        Ok(AdapterProposal { replicas, shown: ShownValue::Whole(millis) })
+    }
+
+    fn require_pods(self) -> Result<(), String> {
+        match self.pods.is_empty() {
+            true => Err("no pods returned by selector while calculating replica count".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// The values of a metric that an adapter has.
+    fn values(self, metric: &MetricSpec) -> Result<&'a [MetricValue], String> {
+        let api = if metric.external.is_some() { "external" } else { "custom" };
+        let asking = Asking { view: self.view, namespace: self.namespace, selector: self.selector };
+        let query = asking.query(metric).ok_or("no adapter has it")??;
+        match self.reading.metrics.get(&query) {
+            Some(Ok(values)) if values.is_empty() => {
+                Err(format!("no metrics returned from {api} metrics API"))
+            }
+            Some(Ok(values)) => Ok(values),
+            Some(Err(why)) => Err(format!("unable to fetch metrics from {api} metrics API: {why}")),
+            None => Err(format!("the {api} metrics API has not been asked yet")),
+        }
+    }
+}
+
+/// How a pod counts, and its value.
+fn sample(pod: &HeldPod, values: &[MetricValue]) -> PodSample {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let value = values.iter().find(|value| value.object == name);
+    let (standing, used_millis) = match (standing(pod), value) {
+        (Some(standing), _) => (standing, 0),
+        (None, Some(value)) => (SampleStanding::Counted, value.millis),
+        (None, None) => (SampleStanding::Missing, 0),
+    };
+    PodSample { standing, request_millis: 0, used_millis }
+}
