@@ -12,16 +12,16 @@ use rekindle_controllers::usage::{NamespaceReading, ReadingRequest};
 use rekindle_controllers::{WriteOperation, WriteResult};
 use rekindle_reconcile::wire::{
     READING_TIMEOUT, WriteRequestError, event_requests, is_expected_event_refusal, metric_request,
-    outcome_of_refusal, outcome_of_success, request_for, usage_of_success, usage_request,
-    values_of_success,
+    outcome_of_refusal, outcome_of_success, request_for, scale_of_success, scale_request,
+    usage_of_success, usage_request, values_of_success,
 };
 use rekindle_types::causes;
 use tokio::time::Instant;
 
 use crate::in_term::LeaderTerm;
 
-/// Questions to adapters that are under way at once.
-const METRICS_AT_ONCE: usize = 16;
+/// Questions about metrics, and about scales, that are under way at once.
+const QUESTIONS_AT_ONCE: usize = 16;
 
 /// Writes through a client.
 #[derive(Clone)]
@@ -70,9 +70,16 @@ impl PlanWriter {
             let answer = self.ask(metric_request(&query), deadline).await;
             (query, answer.and_then(|text| values_of_success(text.as_bytes())))
         });
-        let metrics = metrics.buffer_unordered(METRICS_AT_ONCE).collect::<BTreeMap<_, _>>();
-        let (usage, metrics) = tokio::join!(usage, metrics);
-        NamespaceReading { usage, metrics }
+        let scales = stream::iter(asked.scales).map(|id| async move {
+            let answer = self.ask(scale_request(&id), deadline).await;
+            (id, answer.and_then(|text| scale_of_success(text.as_bytes())))
+        });
+        let (usage, metrics, scales) = tokio::join!(
+            usage,
+            metrics.buffer_unordered(QUESTIONS_AT_ONCE).collect::<BTreeMap<_, _>>(),
+            scales.buffer_unordered(QUESTIONS_AT_ONCE).collect::<BTreeMap<_, _>>(),
+        );
+        NamespaceReading { usage, metrics, scales }
     }
 
     /// The answer to a request that reads, or why there is none.

@@ -248,8 +248,8 @@ impl ResourceKind {
         ResourceKind::CustomResourceDefinition,
     ];
 
-    /// Whether its objects have a `/scale`. Those of custom kinds that have one are not watched
-    /// whole, so nothing here scales them.
+    /// Whether its objects have a `/scale` that follows from what is watched. Custom kinds may have
+    /// one; their objects are not watched whole.
     pub(crate) const fn is_scalable(self) -> bool {
         matches!(
             self,

@@ -4,9 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rekindle_types::resources::Amounts;
 use rekindle_types::{Tick, TickDuration};
 
+use crate::ObjectId;
 use crate::metric_query::{MetricQuery, MetricReading};
 
 /// What is to be read for the autoscalers of a namespace.
@@ -16,6 +18,8 @@ pub struct ReadingRequest {
     pub namespace: String,
     /// What is asked of adapters.
     pub metrics: BTreeSet<MetricQuery>,
+    /// The custom resources whose scale is read: the view has their metadata only.
+    pub scales: BTreeSet<ObjectId>,
 }
 
 /// What was read for the autoscalers of a namespace.
@@ -25,13 +29,33 @@ pub struct NamespaceReading {
     pub usage: UsageReading,
     /// What adapters said, by what they were asked.
     pub metrics: BTreeMap<MetricQuery, MetricReading>,
+    /// What `/scale` of custom resources says.
+    pub scales: BTreeMap<ObjectId, ScaleReading>,
 }
 
 impl From<UsageReading> for NamespaceReading {
-    /// Where nothing was asked of adapters.
+    /// Where nothing else was asked.
     fn from(usage: UsageReading) -> Self {
-        Self { usage, metrics: BTreeMap::new() }
+        Self { usage, metrics: BTreeMap::new(), scales: BTreeMap::new() }
     }
+}
+
+/// What `/scale` of an object says, or why it cannot be read.
+pub type ScaleReading = Result<ReadScale, String>;
+
+/// An autoscaling/v1 Scale, as far as autoscalers go by it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadScale {
+    /// The object's UID.
+    pub uid: String,
+    /// The object as it was read.
+    pub resource_version: String,
+    /// `spec.replicas`.
+    pub wanted: i32,
+    /// `status.replicas`.
+    pub observed: i32,
+    /// `status.selector`; absent where it would select everything.
+    pub selector: Option<LabelSelector>,
 }
 
 /// What the pods of a namespace use, or why that is not known.

@@ -1,5 +1,5 @@
-//! When metrics are read: every 15 s, in the namespaces that have an autoscaler. Where none is,
-//! nothing is read.
+//! When metrics are read: every 15 s, in the namespaces that have an autoscaler, and at once when
+//! there is a new one. Where none is, nothing is read.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,12 @@ impl UsageSchedule {
         match (is_autoscaler(&change.before), is_autoscaler(&change.after)) {
             (false, true) => {
                 let new = || ScaledNamespace { autoscalers: 0, reading: ReadingState::Due(now) };
-                self.0.entry(namespace.clone()).or_insert_with(new).autoscalers += 1;
+                let scaled = self.0.entry(namespace.clone()).or_insert_with(new);
+                scaled.autoscalers += 1;
+                // it may want to know what was not asked before
+                if let ReadingState::Due(_) = scaled.reading {
+                    scaled.reading = ReadingState::Due(now);
+                }
                 None
             }
             (true, false) => {
@@ -121,11 +126,18 @@ mod tests {
         assert_eq!((schedule.begin_due(at(30)), schedule.next_due()), (Vec::new(), Some(at(61))));
         assert!(schedule.answered("shop"));
         assert_eq!(schedule.next_due(), Some(at(16)));
-        assert_eq!(schedule.begin_due(at(16)), ["shop"]);
-        assert_eq!(schedule.begin_due(at(76)), ["shop"], "the answer is lost");
+        let change = view.apply(autoscaler("c")).unwrap();
+        schedule.follow(&change, at(10));
+        assert_eq!(schedule.begin_due(at(10)), ["shop"], "a new one does not wait");
+        assert!(schedule.answered("shop"));
+        let change = view.delete(&autoscaler("c").id(), "c").unwrap();
+        schedule.follow(&change, at(16));
+        assert_eq!(schedule.begin_due(at(16)), [""; 0]);
+        assert_eq!(schedule.begin_due(at(25)), ["shop"]);
+        assert_eq!(schedule.begin_due(at(85)), ["shop"], "the answer is lost");
         let gone = ["a", "b"].map(|name| {
             let change = view.delete(&autoscaler(name).id(), name).unwrap();
-            schedule.follow(&change, at(80))
+            schedule.follow(&change, at(90))
         });
         assert_eq!(gone, [None, Some("shop".to_owned())]);
         assert_eq!((schedule.next_due(), schedule.answered("shop")), (None, false));

@@ -24,6 +24,7 @@ pub mod ids;
 pub mod int_or_percent;
 mod ip_family;
 mod json_node;
+pub mod label_query;
 pub mod labels;
 pub mod load_balancer;
 pub mod local_path;

@@ -116,6 +116,50 @@ spec:
       target: {type: Value, value: '3'}
 ";
 
+/// A custom resource that is scaled, as a rollout of Argo is.
+const FLEET_KIND: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: fleets.boats.example}
+spec:
+  group: boats.example
+  scope: Namespaced
+  names: {plural: fleets, singular: fleet, kind: Fleet}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources:
+      status: {}
+      scale:
+        specReplicasPath: .spec.boats
+        statusReplicasPath: .status.boats
+        labelSelectorPath: .status.selector
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {boats: {type: integer}}}
+          status: {type: object, properties: {boats: {type: integer}, selector: {type: string}}}
+";
+
+const FLEET: &str = "
+apiVersion: boats.example/v1
+kind: Fleet
+metadata: {name: north}
+spec: {boats: 1}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: north}
+spec:
+  scaleTargetRef: {apiVersion: boats.example/v1, kind: Fleet, name: north}
+  maxReplicas: 4
+  metrics:
+  - type: External
+    external: {metric: {name: mails}, target: {type: AverageValue, averageValue: '10'}}
+";
+
 #[test]
 fn an_autoscaler_follows_what_an_adapter_says() {
     let engine = Engine::start();
@@ -132,6 +176,13 @@ fn an_autoscaler_follows_what_an_adapter_says() {
         let what = format!("apiservice/{version}.{group}");
         engine.kubectl(&["wait", "--for=condition=Available", &what, TIMEOUT]);
     }
+    engine.apply(FLEET_KIND);
+    let established = ["wait", "--for=condition=Established", "crd/fleets.boats.example", TIMEOUT];
+    engine.kubectl(&established);
+    engine.apply(FLEET);
+    let status = r#"{"status": {"boats": 1, "selector": "app=north"}}"#;
+    let patch = ["patch", "fleet", "north", "--subresource=status", "--type=merge", "-p", status];
+    engine.kubectl(&patch);
     engine.apply(WORKER);
     engine.wait_for("deployment/worker", ".status.readyReplicas", "3");
     let shown = engine.kubectl(&["get", "hpa", "worker", "-o", "json"]);
@@ -145,6 +196,8 @@ fn an_autoscaler_follows_what_an_adapter_says() {
     let asked = state.asked.lock().unwrap().clone();
     let query = format!("{EXTERNAL}/namespaces/default/mails?labelSelector=queue%3Dinbox");
     assert!(asked.contains(&query), "{asked:?}");
+
+    engine.wait_for("fleet/north", ".spec.boats", "3");
 
     *state.mails.lock().unwrap() = 4;
     engine.wait_for("deployment/worker", ".status.replicas", "1");

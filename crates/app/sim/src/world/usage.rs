@@ -21,11 +21,15 @@ impl World {
         self.load = load;
     }
 
-    /// What autoscalers go by. A world has no adapters.
+    /// What autoscalers go by. A world has no adapters and no custom resources.
     pub(super) fn reading_of(&self, request: &ReadingRequest) -> NamespaceReading {
-        let none = || Err("the server could not find the requested resource".to_owned());
-        let metrics = request.metrics.iter().map(|query| (query.clone(), none()));
-        NamespaceReading { usage: self.usage_of(&request.namespace), metrics: metrics.collect() }
+        let none = || "the server could not find the requested resource".to_owned();
+        let (metrics, scales) = (request.metrics.iter(), request.scales.iter());
+        NamespaceReading {
+            usage: self.usage_of(&request.namespace),
+            metrics: metrics.map(|query| (query.clone(), Err(none()))).collect(),
+            scales: scales.map(|id| (id.clone(), Err(none()))).collect(),
+        }
     }
 
     /// Of the pods of which something runs, on nodes that can be asked.

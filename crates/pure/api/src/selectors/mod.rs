@@ -1,7 +1,7 @@
 //! Selectors of lists, watches and bulk deletes.
 
 pub mod field;
-pub mod label;
+mod label_terms;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,11 +14,7 @@ use crate::request::RequestOptions;
 use crate::status::ApiError;
 
 pub use field::FieldSelector;
-pub use label::LabelSelector;
-
-/// The requirements of a label selector, or the terms of a field selector, in a query. Each is
-/// looked at for each object of a list. Upstream bounds them by the length of the query alone.
-const TERMS_MAX: usize = 1_000;
+pub use rekindle_types::label_query::{LabelSelector, TERMS_MAX};
 
 /// What an object must be to be selected.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +29,7 @@ impl Selection {
     pub fn parse(entry: &KindEntry, options: &RequestOptions) -> Result<Self, ApiError> {
         let (labels, fields) = parse_texts(options)?;
         fields.check(entry)?;
-        let terms = labels.terms();
+        let terms = label_terms::of_selector(&labels);
         Ok(Self { labels, fields, terms })
     }
 
@@ -86,7 +82,7 @@ impl Selection {
     /// Reads the labels, and leaves them with the object as terms for readers to come.
     fn labels_match(&self, object: &StoredObject) -> bool {
         let labels = labels_of(&object.value);
-        object.terms.learn(label::terms_of(&labels));
+        object.terms.learn(label_terms::of_object(&labels));
         self.labels.matches(&labels)
     }
 

@@ -39,7 +39,7 @@ pub(super) struct ScalingDecision {
 /// A new number of replicas.
 #[derive(Clone, Debug)]
 pub(super) struct Rescale {
-    pub(super) target: ViewObject,
+    pub(super) target: ScaleTarget,
     pub(super) replicas: i32,
     /// How many more; negative for less.
     pub(super) change: i32,
@@ -66,10 +66,10 @@ impl ScalingDecision {
         self.notes.push(AutoscalerWarning { reason, text: text.into() });
     }
 
-    fn rescale(&mut self, target: &ScaleTarget<'_>, replicas: i32, reason: String) {
+    fn rescale(&mut self, target: &ScaleTarget, replicas: i32, reason: String) {
         self.desired = replicas;
         let change = replicas.saturating_sub(target.wanted);
-        self.rescale = Some(Rescale { target: target.object.clone(), replicas, change, reason });
+        self.rescale = Some(Rescale { target: target.clone(), replicas, change, reason });
     }
 }
 
@@ -132,7 +132,7 @@ pub(super) fn decide(inputs: ScalingInputs<'_>) -> ScalingDecision {
 /// How many replicas the metrics ask for, and which metric does; none when they cannot say.
 fn propose(
     inputs: ScalingInputs<'_>,
-    target: &ScaleTarget<'_>,
+    target: &ScaleTarget,
     decision: &mut ScalingDecision,
 ) -> Option<(i32, String)> {
     let ScalingInputs { view, autoscaler, reading, now } = inputs;
@@ -181,7 +181,7 @@ fn propose(
 /// Goes as far towards a proposal as windows, policies and the range let it.
 fn follow(
     inputs: ScalingInputs<'_>,
-    (target, range): (&ScaleTarget<'_>, ReplicaRange),
+    (target, range): (&ScaleTarget, ReplicaRange),
     (proposed, name): (i32, &str),
     decision: &mut ScalingDecision,
 ) {

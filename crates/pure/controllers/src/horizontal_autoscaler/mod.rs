@@ -13,6 +13,7 @@
 //! (tolerance) and upstream's `pkg/controller/podautoscaler`.
 
 mod adapter_metrics;
+mod adapter_queries;
 mod conditions;
 mod decision;
 pub(crate) mod history;
@@ -32,12 +33,13 @@ use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAu
 use rekindle_types::{EventSeverity, Tick};
 
 use crate::events::EventNote;
-use crate::metric_query::MetricQuery;
 use crate::plan::{PlannedWrite, ScaleWrite, WriteNotes, WriteOperation};
+use crate::usage::NamespaceReading;
 use crate::{
-    ClusterView, ControllerKey, NamespacedName, ObjectChange, ViewObject, WritePlan, owners,
+    ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ViewObject, WritePlan,
+    owners,
 };
-pub(crate) use adapter_metrics::queries;
+pub(crate) use adapter_queries::queries;
 use conditions::ABLE_TO_SCALE;
 use decision::{Rescale, ScalingDecision, ScalingInputs, decide};
 pub use history::ReplicaRecommendation;
@@ -70,11 +72,8 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) ->
     let Some(autoscaler) = view.horizontal_pod_autoscaler(name) else { return plan };
     // the first reading is on its way, and is a reason to look again
     let Some(reading) = view.usage(&name.namespace) else { return plan };
-    // so is the first one in which adapters are asked what it wants to know now
-    let is_read = |query: &MetricQuery| reading.metrics.contains_key(query);
-    if owners::is_terminating(&autoscaler.metadata)
-        || !queries(view, autoscaler).iter().all(is_read)
-    {
+    // so is the first one with all that it wants to know now
+    if owners::is_terminating(&autoscaler.metadata) || !is_read(view, autoscaler, reading) {
         return plan;
     }
     let decision = decide(ScalingInputs { view, autoscaler, reading, now });
@@ -86,6 +85,25 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) ->
         None => then_status(autoscaler, status(view, autoscaler, &decision, None), &mut plan),
     }
     plan
+}
+
+/// The custom resource whose scale has to be read for an autoscaler, if its target is one.
+pub(crate) fn scale_query(
+    view: &ClusterView,
+    autoscaler: &HorizontalPodAutoscaler,
+) -> Option<ObjectId> {
+    let namespace = autoscaler.metadata.namespace.as_deref().unwrap_or_default();
+    target::unwatched(view, namespace, &autoscaler.spec.scale_target_ref)
+}
+
+/// Whether a reading has everything that an autoscaler asks for.
+fn is_read(
+    view: &ClusterView,
+    autoscaler: &HorizontalPodAutoscaler,
+    reading: &NamespaceReading,
+) -> bool {
+    scale_query(view, autoscaler).is_none_or(|id| reading.scales.contains_key(&id))
+        && queries(view, autoscaler).iter().all(|query| reading.metrics.contains_key(query))
 }
 
 /// The scale, and then the status that says so. As long as the scale cannot be written, the status
@@ -117,9 +135,9 @@ fn then_scale(
         note(EventSeverity::Warning, FAILED_RESCALE, format!("{size}; error: ")),
     );
     let write = WriteOperation::Scale(ScaleWrite {
-        target: rescale.target.id(),
-        uid: rescale.target.uid().to_owned(),
-        resource_version: rescale.target.meta().resource_version.clone().unwrap_or_default(),
+        target: rescale.target.id.clone(),
+        uid: rescale.target.uid.clone(),
+        resource_version: rescale.target.resource_version.clone(),
         replicas: rescale.replicas,
         change: rescale.change,
         autoscaler: object.uid().to_owned(),

@@ -54,7 +54,7 @@ pub(super) struct SelectedPods<'a> {
 pub(super) fn pods_of<'a>(
     view: &'a ClusterView,
     autoscaler: &'a HorizontalPodAutoscaler,
-    target: &'a ScaleTarget<'_>,
+    target: &'a ScaleTarget,
 ) -> Result<SelectedPods<'a>, NoPodsOfItsOwn> {
     let namespace = autoscaler.metadata.namespace.as_deref().unwrap_or_default();
     let selector = target.selector.as_ref().ok_or(NoPodsOfItsOwn::NoSelector)?;

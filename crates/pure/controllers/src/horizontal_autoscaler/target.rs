@@ -1,15 +1,19 @@
-//! The workload that an autoscaler scales, as its scale says it.
+//! The workload that an autoscaler scales, as its scale says it. That of a built-in kind follows
+//! from the object; that of a custom resource is read with the metrics.
 
 use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rekindle_types::labels;
 
+use crate::usage::ReadScale;
 use crate::{ClusterView, NamespacedName, ObjectId, ResourceKind, ViewObject};
 
 /// What `/scale` of a workload says.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ScaleTarget<'a> {
-    pub(super) object: &'a ViewObject,
+pub(super) struct ScaleTarget {
+    pub(super) id: ObjectId,
+    pub(super) uid: String,
+    pub(super) resource_version: String,
     /// `spec.replicas`.
     pub(super) wanted: i32,
     /// `status.replicas`.
@@ -27,6 +31,12 @@ pub(super) enum NoScale {
     NotScalable,
     #[error("{resource} {name:?} not found")]
     NotFound { resource: String, name: String },
+    /// What the server said.
+    #[error("{0}")]
+    Refused(String),
+    /// It is not known yet.
+    #[error("the scale has not been read yet")]
+    Unread,
 }
 
 impl NoScale {
@@ -40,27 +50,59 @@ impl NoScale {
 /// The target of a reference in this namespace.
 ///
 /// # Errors
-/// When it is not there, or its kind has no scale that is watched here.
-pub(super) fn find<'a>(
-    view: &'a ClusterView,
+/// When it is not there, or its kind has no scale.
+pub(super) fn find(
+    view: &ClusterView,
     namespace: &str,
     reference: &CrossVersionObjectReference,
-) -> Result<ScaleTarget<'a>, NoScale> {
-    let api_version = reference.api_version.as_deref().unwrap_or_default();
-    let kind = ResourceKind::of_reference(api_version, &reference.kind)
-        .ok_or_else(|| NoScale::unknown_kind(api_version, &reference.kind))?;
-    if !kind.is_scalable() {
+) -> Result<ScaleTarget, NoScale> {
+    let id = id(view, namespace, reference)?;
+    if let ResourceKind::Custom(_) = id.kind {
+        let reading = view.usage(namespace).and_then(|reading| reading.scales.get(&id));
+        return match reading {
+            Some(Ok(scale)) => Ok(read(id, scale)),
+            Some(Err(why)) => Err(NoScale::Refused(why.clone())),
+            None => Err(NoScale::Unread),
+        };
+    }
+    if !id.kind.is_scalable() {
         return Err(NoScale::NotScalable);
     }
-    let id = ObjectId::new(kind, NamespacedName::new(namespace, reference.name.as_str()));
     let found = view.get(&id).and_then(scale);
     found.ok_or_else(|| NoScale::NotFound {
-        resource: kind.info().resource("/scale"),
+        resource: id.kind.info().resource("/scale"),
         name: reference.name.clone(),
     })
 }
 
-fn scale(object: &ViewObject) -> Option<ScaleTarget<'_>> {
+/// The custom resource whose scale has to be read for this reference; none where the view has it.
+pub(super) fn unwatched(
+    view: &ClusterView,
+    namespace: &str,
+    reference: &CrossVersionObjectReference,
+) -> Option<ObjectId> {
+    let id = id(view, namespace, reference).ok();
+    id.filter(|id| matches!(id.kind, ResourceKind::Custom(_)))
+}
+
+fn id(
+    view: &ClusterView,
+    namespace: &str,
+    reference: &CrossVersionObjectReference,
+) -> Result<ObjectId, NoScale> {
+    let api_version = reference.api_version.as_deref().unwrap_or_default();
+    let kind = view
+        .kind_of_reference(api_version, &reference.kind)
+        .ok_or_else(|| NoScale::unknown_kind(api_version, &reference.kind))?;
+    Ok(ObjectId::new(kind, NamespacedName::new(namespace, reference.name.as_str())))
+}
+
+fn read(id: ObjectId, scale: &ReadScale) -> ScaleTarget {
+    let ReadScale { uid, resource_version, wanted, observed, selector } = scale.clone();
+    ScaleTarget { id, uid, resource_version, wanted, observed, selector }
+}
+
+fn scale(object: &ViewObject) -> Option<ScaleTarget> {
     let (wanted, observed, selector) = match object {
         ViewObject::Deployment(of) => {
             let observed = of.status.as_ref().and_then(|status| status.replicas);
@@ -106,5 +148,12 @@ fn scale(object: &ViewObject) -> Option<ScaleTarget<'_>> {
     };
     let selector = selector.filter(|selector| !labels::is_empty(selector));
     let (wanted, observed) = (wanted.unwrap_or(1), observed.unwrap_or_default());
-    Some(ScaleTarget { object, wanted, observed, selector })
+    Some(ScaleTarget {
+        id: object.id(),
+        uid: object.uid().to_owned(),
+        resource_version: object.meta().resource_version.clone().unwrap_or_default(),
+        wanted,
+        observed,
+        selector,
+    })
 }

@@ -1,21 +1,29 @@
 //! What the view holds beside objects for the autoscaler: readings of metrics, and what was
 //! recommended and scaled.
 
+use std::collections::BTreeSet;
+
 use super::ClusterView;
 use crate::horizontal_autoscaler::history::ScalingHistory;
-use crate::horizontal_autoscaler::{ReplicaRecommendation, queries};
+use crate::horizontal_autoscaler::{ReplicaRecommendation, queries, scale_query};
 use crate::usage::{NamespaceReading, ReadingRequest};
 use crate::{ControllerKey, ResourceKind, ViewObject};
 
 impl ClusterView {
     /// What is to be read for the autoscalers of a namespace.
     pub fn reading_request(&self, namespace: &str) -> ReadingRequest {
-        let scaled = self.in_namespace(ResourceKind::HorizontalPodAutoscaler, namespace);
-        let asked = scaled.flat_map(|object| match object {
-            ViewObject::HorizontalPodAutoscaler(autoscaler) => queries(self, autoscaler),
-            _ => Vec::new(),
-        });
-        ReadingRequest { namespace: namespace.to_owned(), metrics: asked.collect() }
+        let mut request = ReadingRequest {
+            namespace: namespace.to_owned(),
+            metrics: BTreeSet::new(),
+            scales: BTreeSet::new(),
+        };
+        for object in self.in_namespace(ResourceKind::HorizontalPodAutoscaler, namespace) {
+            if let ViewObject::HorizontalPodAutoscaler(autoscaler) = object {
+                request.metrics.extend(queries(self, autoscaler));
+                request.scales.extend(scale_query(self, autoscaler));
+            }
+        }
+        request
     }
 
     /// The driver has read what the autoscalers of a namespace go by. The answer is who has to look

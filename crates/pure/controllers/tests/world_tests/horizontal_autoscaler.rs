@@ -8,8 +8,12 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use rekindle_controllers::metric_query::{
     CustomMetricsVersion, MetricQuery, MetricReading, MetricSubject, MetricValue,
 };
-use rekindle_controllers::usage::{MeasuredPod, NamespaceReading, UsageReading, UsageReport};
-use rekindle_controllers::{ClusterView, ResourceKind, ViewObject, WriteOperation, pods};
+use rekindle_controllers::usage::{
+    MeasuredPod, NamespaceReading, ReadScale, ScaleReading, UsageReading, UsageReport,
+};
+use rekindle_controllers::{
+    ClusterView, ObjectId, ResourceKind, ViewObject, WriteOperation, pods, reconcile,
+};
 use rekindle_types::TickDuration;
 use rekindle_types::held::HeldPod;
 use rekindle_types::resources::Amounts;
@@ -80,9 +84,20 @@ fn measure_with(
     usage: UsageReading,
     adapter: impl Fn(&MetricQuery) -> MetricReading,
 ) {
-    let asked = world.view.reading_request("shop").metrics.into_iter();
-    let metrics = asked.map(|query| (query.clone(), adapter(&query))).collect();
-    let reading = NamespaceReading { usage, metrics };
+    measure_all(world, usage, adapter, |_| Err("no scale".to_owned()));
+}
+
+/// The same, with the scales of custom resources.
+fn measure_all(
+    world: &mut World,
+    usage: UsageReading,
+    adapter: impl Fn(&MetricQuery) -> MetricReading,
+    scale: impl Fn(&ObjectId) -> ScaleReading,
+) {
+    let asked = world.view.reading_request("shop");
+    let metrics = asked.metrics.iter().map(|query| (query.clone(), adapter(query))).collect();
+    let scales = asked.scales.iter().map(|id| (id.clone(), scale(id))).collect();
+    let reading = NamespaceReading { usage, metrics, scales };
     let keys: Vec<_> = world.view.measured("shop", reading).collect();
     world.queue.extend(keys);
     world.settle();
@@ -502,6 +517,60 @@ fn what_an_adapter_does_not_say_is_said() {
         assert!(said(&world).contains(&format!("{reason}: {why}")), "{:?}", said(&world));
         assert_eq!(replicas(&world), 2);
     }
+}
+
+/// A custom resource says by its `/scale` how many it wants and which pods are its own.
+#[test]
+fn a_custom_resource_is_scaled_by_what_its_scale_says() {
+    let target = json!({"apiVersion": "acme.com/v1alpha1", "kind": "Rollout", "name": "web"});
+    let mut world = running(2, json!({"scaleTargetRef": target}));
+    run(&mut world, 200, 1);
+    assert_eq!(
+        condition(&world, "web", "AbleToScale"),
+        "False FailedGetScale: the HPA controller was unable to get the target's current scale: \
+         no matches for kind \"Rollout\" in group \"acme.com\""
+    );
+    world.create(
+        json!({"kind": "CustomResourceDefinition", "metadata": {"name": "rollouts.acme.com"},
+        "spec": {"group": "acme.com", "scope": "Namespaced",
+            "names": {"plural": "rollouts", "kind": "Rollout"},
+            "versions": [{"name": "v1alpha1", "served": true, "storage": true}]},
+        "status": {"conditions": [{"type": "Established", "status": "True"}]}}),
+    );
+    world.converge();
+    let usage = shared(&world, 200);
+    let no_adapter = |_: &MetricQuery| Err("no adapter".to_owned());
+    measure_all(&mut world, Ok(usage), no_adapter, |id| {
+        assert_eq!(id.name.to_string(), "shop/web");
+        Err("the server could not find the requested resource".to_owned())
+    });
+    assert_eq!(
+        condition(&world, "web", "AbleToScale"),
+        "False FailedGetScale: the HPA controller was unable to get the target's current scale: \
+         the server could not find the requested resource"
+    );
+    // the write is decided, and meets an object that this world does not have
+    let selector = serde_json::from_value(json!({"matchLabels": {"app": "web"}})).unwrap();
+    let scale = ReadScale {
+        uid: "u1".to_owned(),
+        resource_version: "7".to_owned(),
+        wanted: 2,
+        observed: 2,
+        selector: Some(selector),
+    };
+    let usage = shared(&world, 200);
+    let asked = world.view.reading_request("shop");
+    let scales = asked.scales.iter().map(|id| (id.clone(), Ok(scale.clone()))).collect();
+    let reading = NamespaceReading { usage: Ok(usage), metrics: BTreeMap::new(), scales };
+    let key = world.view.measured("shop", reading).next().unwrap();
+    let plan = reconcile(&world.view, &key, world.api.now);
+    let writes: Vec<_> = plan.batches.iter().flatten().map(|planned| &planned.write).collect();
+    let [WriteOperation::Scale(write), WriteOperation::UpdateStatus(_)] = writes[..] else {
+        panic!("{writes:?}");
+    };
+    assert_eq!(write.target, *asked.scales.first().unwrap());
+    assert_eq!((write.uid.as_str(), write.resource_version.as_str()), ("u1", "7"));
+    assert_eq!((write.replicas, write.change), (4, 2));
 }
 
 #[test]

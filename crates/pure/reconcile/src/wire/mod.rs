@@ -13,6 +13,7 @@ mod metric_queries;
 mod objects;
 mod paths;
 mod requests;
+mod scales;
 mod usage;
 
 pub use answers::{
@@ -22,6 +23,7 @@ pub use metric_queries::{metric_request, values_of_success};
 pub use objects::object_from_json;
 pub use paths::{PathError, collection, path};
 pub use requests::{WriteRequestError, event_requests, request_for};
+pub use scales::{scale_of_success, scale_request};
 pub use usage::{READING_TIMEOUT, usage_of_success, usage_request};
 
 #[cfg(test)]
