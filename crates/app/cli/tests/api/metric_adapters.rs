@@ -18,6 +18,7 @@ const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 #[derive(Default)]
 struct AdapterState {
     mails: Mutex<u32>,
+    requests: Mutex<&'static str>,
     asked: Mutex<Vec<String>>,
 }
 
@@ -38,7 +39,7 @@ impl AdapterState {
                 (200, list("external.metrics.k8s.io/v1beta1", "ExternalMetricValueList", &items))
             }
             _ if path == format!("{CUSTOM}/namespaces/default/services/front/requests") => {
-                let item = json!({"metric": {"name": "requests"}, "value": "1500m",
+                let item = json!({"metric": {"name": "requests"}, "value": *self.requests.lock().unwrap(),
                     "timestamp": "2026-12-01T12:00:00Z", "describedObject": {"kind": "Service",
                         "namespace": "default", "name": "front", "apiVersion": "v1"}});
                 (200, list("custom.metrics.k8s.io/v1beta2", "MetricValueList", &[item]))
@@ -101,7 +102,7 @@ kind: HorizontalPodAutoscaler
 metadata: {name: worker}
 spec:
   scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: worker}
-  minReplicas: 1
+  minReplicas: 0
   maxReplicas: 4
   behavior: {scaleDown: {stabilizationWindowSeconds: 0}}
   metrics:
@@ -165,6 +166,7 @@ fn an_autoscaler_follows_what_an_adapter_says() {
     let engine = Engine::start();
     let state = Arc::new(AdapterState::default());
     *state.mails.lock().unwrap() = 25;
+    *state.requests.lock().unwrap() = "1500m";
     let own = Arc::clone(&state);
     let name = format!("{SERVICE}.default.svc");
     let server = TlsServer::start(&[&name], None, move |stream| own.serve(stream));
@@ -199,8 +201,14 @@ fn an_autoscaler_follows_what_an_adapter_says() {
 
     engine.wait_for("fleet/north", ".spec.boats", "3");
 
-    *state.mails.lock().unwrap() = 4;
-    engine.wait_for("deployment/worker", ".status.replicas", "1");
+    // nothing is left to do: no pod waits for work, until there is some
+    *state.mails.lock().unwrap() = 0;
+    *state.requests.lock().unwrap() = "0";
+    engine.wait_for("deployment/worker", ".spec.replicas", "0");
+    let asleep = ".status.conditions[?(@.type==\"ScaledToZero\")].status";
+    engine.wait_for("hpa/worker", asleep, "True");
+    *state.mails.lock().unwrap() = 1;
+    engine.wait_for("deployment/worker", ".status.readyReplicas", "1");
 
     // an adapter that is gone leads to nothing, and the autoscaler says why
     let services = ["v1beta1.external.metrics.k8s.io", "v1beta2.custom.metrics.k8s.io"];

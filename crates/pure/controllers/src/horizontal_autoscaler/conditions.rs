@@ -10,6 +10,9 @@ pub(super) const SCALING_ACTIVE: &str = "ScalingActive";
 /// Whether a limit holds the number back.
 pub(super) const SCALING_LIMITED: &str = "ScalingLimited";
 
+/// Whether the autoscaler has scaled the target to zero, and not a person (KEP-2021).
+const SCALED_TO_ZERO: &str = "ScaledToZero";
+
 /// The conditions of one autoscaler while it is looked at.
 #[derive(Clone, Debug)]
 pub(super) struct ScalingConditions {
@@ -31,6 +34,26 @@ impl ScalingConditions {
     /// Says that one does not hold.
     pub(super) fn fail(&mut self, type_: &str, reason: &str, message: impl Into<String>) {
         self.set(type_, "False", reason, message.into());
+    }
+
+    /// Says whether the last rescale was one to zero.
+    pub(super) fn note_rescale(&mut self, replicas: i32) {
+        match replicas {
+            0 => {
+                let text = "the HPA controller scaled the workload to zero";
+                self.hold(SCALED_TO_ZERO, SCALED_TO_ZERO, text);
+            }
+            _ => {
+                let text = "the HPA controller did not scale the workload to zero";
+                self.fail(SCALED_TO_ZERO, "NotScaledToZero", text);
+            }
+        }
+    }
+
+    /// Whether the last rescale was one to zero.
+    pub(super) fn is_scaled_to_zero(&self) -> bool {
+        let mut all = self.all.iter();
+        all.any(|condition| condition.type_ == SCALED_TO_ZERO && condition.status == "True")
     }
 
     /// The time changes with the status alone.

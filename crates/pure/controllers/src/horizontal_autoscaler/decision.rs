@@ -113,20 +113,29 @@ pub(super) fn decide(inputs: ScalingInputs<'_>) -> ScalingDecision {
     let current = target.wanted;
     decision.current = Some(current);
     let range = ReplicaRange { min: spec.min_replicas.unwrap_or(1), max: spec.max_replicas };
-    if current == 0 && range.min != 0 {
+    let wakes = current == 0
+        && decision.conditions.is_scaled_to_zero()
+        && (range.min != 0 || knows_without_pods(inputs.autoscaler));
+    if current == 0 && !wakes {
         decision.desired = 0;
         let text = "scaling is disabled since the replica count of the target is zero";
         decision.conditions.fail(SCALING_ACTIVE, "ScalingDisabled", text);
     } else if current > range.max {
         let reason = "Current number of replicas above Spec.MaxReplicas".to_owned();
         decision.rescale(&target, range.max, reason);
-    } else if current < range.min {
+    } else if current < range.min && !wakes {
         let reason = "Current number of replicas below Spec.MinReplicas".to_owned();
         decision.rescale(&target, range.min, reason);
     } else if let Some((proposed, name)) = propose(inputs, &target, &mut decision) {
         follow(inputs, (&target, range), (proposed, &name), &mut decision);
     }
     decision
+}
+
+/// Whether it has a metric that says something also while there are no pods.
+fn knows_without_pods(autoscaler: &HorizontalPodAutoscaler) -> bool {
+    let mut metrics = autoscaler.spec.metrics.iter().flatten();
+    metrics.any(|metric| metric.object.is_some() || metric.external.is_some())
 }
 
 /// How many replicas the metrics ask for, and which metric does; none when they cannot say.
@@ -206,13 +215,15 @@ fn follow(
         false => decision.conditions.fail(SCALING_LIMITED, reason, text),
     }
     decision.desired = current;
-    if limited.replicas != current {
+    // one that was at zero when its range did not allow that any more
+    let replicas = if current == 0 { limited.replicas.max(range.min) } else { limited.replicas };
+    if replicas != current {
         let reason = match proposed.cmp(&current) {
             Ordering::Greater => format!("{name} above target"),
             Ordering::Less => "All metrics below target".to_owned(),
             Ordering::Equal => "a recent recommendation was another one".to_owned(),
         };
-        decision.rescale(target, limited.replicas, reason);
+        decision.rescale(target, replicas, reason);
     }
 }
 

@@ -107,7 +107,8 @@ fn is_read(
 }
 
 /// The scale, and then the status that says so. As long as the scale cannot be written, the status
-/// says that first.
+/// says that first. It says first, too, that the target is scaled to zero: a target that is at zero
+/// without that is left alone, also after an engine that was killed in between.
 fn then_scale(
     view: &ClusterView,
     autoscaler: &Arc<HorizontalPodAutoscaler>,
@@ -117,16 +118,26 @@ fn then_scale(
     plan: &mut WritePlan,
 ) {
     let object = ViewObject::from(autoscaler.clone());
+    let is_to_zero = rescale.replicas == 0;
+    let mut scaled = decision.clone();
+    scaled.conditions.note_rescale(rescale.replicas);
     let failure = view.failure(&object.id()).filter(|failure| failure.reason == FAILED_RESCALE);
     if let Some(failure) = failure {
         let text = format!(
             "the HPA controller was unable to update the target scale: {}",
             failure.message
         );
-        let mut failed = decision.clone();
+        let mut failed = if is_to_zero { scaled.clone() } else { decision.clone() };
         failed.conditions.fail(ABLE_TO_SCALE, "FailedUpdateScale", text);
         failed.desired = autoscaler.status.as_ref().map_or(0, |status| status.desired_replicas);
         then_status(autoscaler, status(view, autoscaler, &failed, None), plan);
+    }
+    let text =
+        format!("the HPA controller was able to update the target scale to {}", rescale.replicas);
+    scaled.conditions.hold(ABLE_TO_SCALE, "SucceededRescale", text);
+    let scaled = status(view, autoscaler, &scaled, Some(now));
+    if failure.is_none() && is_to_zero {
+        then_status(autoscaler, scaled.clone(), plan);
     }
     let size = format!("New size: {}; reason: {}", rescale.replicas, rescale.reason);
     let note = |severity, reason, text| EventNote::new(&object, severity, reason, text, COMPONENT);
@@ -143,14 +154,8 @@ fn then_scale(
         autoscaler: object.uid().to_owned(),
     });
     plan.then_all(vec![PlannedWrite { write, report: Some(notes) }]);
-    if failure.is_none() {
-        let mut scaled = decision.clone();
-        let text = format!(
-            "the HPA controller was able to update the target scale to {}",
-            rescale.replicas
-        );
-        scaled.conditions.hold(ABLE_TO_SCALE, "SucceededRescale", text);
-        then_status(autoscaler, status(view, autoscaler, &scaled, Some(now)), plan);
+    if failure.is_none() && !is_to_zero {
+        then_status(autoscaler, scaled, plan);
     }
 }
 

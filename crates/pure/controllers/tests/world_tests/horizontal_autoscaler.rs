@@ -448,6 +448,47 @@ fn metrics_of_adapters_scale_by_pods_by_objects_and_by_what_is_outside() {
     }
 }
 
+/// KEP-2021, and upstream's `horizontal.go`: an autoscaler wakes what it has put to sleep itself.
+#[test]
+fn a_workload_without_work_is_scaled_to_zero_and_back_unless_a_person_did_it() {
+    let queue = json!([{"type": "External", "external": {"metric": {"name": "queue"},
+        "target": {"type": "AverageValue", "averageValue": "10"}}}]);
+    let policies = json!([{"type": "Percent", "value": 100, "periodSeconds": 15},
+        {"type": "Pods", "value": 4, "periodSeconds": 15}]);
+    let behavior = json!({"scaleUp": {"policies": policies},
+        "scaleDown": {"stabilizationWindowSeconds": 0, "policies": policies}});
+    let mut world = running(2, json!({"metrics": queue, "minReplicas": 0, "behavior": behavior}));
+    let look = |world: &mut World, length: i64| {
+        world.converge();
+        world.advance(PERIOD);
+        measure_with(world, Ok(UsageReport::default()), |_| {
+            Ok(vec![MetricValue { object: String::new(), millis: length * 1_000 }])
+        });
+        world.converge();
+        replicas(world)
+    };
+    let asleep = "True ScaledToZero: the HPA controller scaled the workload to zero";
+    let awake = "False NotScaledToZero: the HPA controller did not scale the workload to zero";
+    assert_eq!(look(&mut world, 0), 0);
+    assert_eq!(condition(&world, "web", "ScaledToZero"), asleep);
+    assert_eq!(look(&mut world, 0), 0);
+    assert!(condition(&world, "web", "ScalingActive").starts_with("True ValidMetricFound"));
+    assert_eq!(look(&mut world, 25), 3);
+    assert_eq!(condition(&world, "web", "ScaledToZero"), awake);
+    // what a person puts to sleep stays there
+    let web = id(ResourceKind::Deployment, "web");
+    world.api.change(&web, |web| web["spec"]["replicas"] = json!(0));
+    assert_eq!(look(&mut world, 25), 0);
+    assert!(condition(&world, "web", "ScalingActive").starts_with("False ScalingDisabled"));
+    // a range that does not allow zero any more wakes what the autoscaler has put to sleep
+    world.api.change(&web, |web| web["spec"]["replicas"] = json!(1));
+    assert_eq!(look(&mut world, 0), 0);
+    world.api.change(&id(ResourceKind::HorizontalPodAutoscaler, "web"), |autoscaler| {
+        autoscaler["spec"]["minReplicas"] = json!(2);
+    });
+    assert_eq!(look(&mut world, 0), 2);
+}
+
 /// The texts are upstream's.
 #[test]
 fn what_an_adapter_does_not_say_is_said() {

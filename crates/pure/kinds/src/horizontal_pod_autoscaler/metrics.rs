@@ -59,6 +59,12 @@ fn targets(metric: &mut MetricSpec) -> impl Iterator<Item = &mut MetricTarget> {
     .flatten()
 }
 
+/// Whether one of the metrics says something also while there are no pods.
+pub(super) fn count_without_pods(spec: &HorizontalPodAutoscalerSpec) -> bool {
+    let metrics = items(spec.metrics.as_ref()).iter().take(METRICS_MAX);
+    metrics.into_iter().any(|metric| [OBJECT, EXTERNAL].contains(&&*metric.type_))
+}
+
 pub(super) fn errors(spec: &HorizontalPodAutoscalerSpec, field: &Path) -> Vec<FieldError> {
     let metrics = items(spec.metrics.as_ref());
     if metrics.len() > METRICS_MAX {
@@ -71,8 +77,7 @@ pub(super) fn errors(spec: &HorizontalPodAutoscalerSpec, field: &Path) -> Vec<Fi
         }
         errors.extend(metric_errors(metric, &field.index(index)));
     }
-    let counts_without_pods = |metric: &MetricSpec| [OBJECT, EXTERNAL].contains(&&*metric.type_);
-    if spec.min_replicas == Some(0) && !metrics.iter().any(counts_without_pods) {
+    if spec.min_replicas == Some(0) && !count_without_pods(spec) {
         let why = "must specify at least one Object or External metric to support scaling to zero replicas";
         errors.push(FieldError::forbidden(field, why));
     }

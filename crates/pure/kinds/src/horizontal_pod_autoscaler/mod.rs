@@ -23,9 +23,6 @@ use crate::registry::strategy::{StatusPart, Strategies, SubresourceStrategy};
 use crate::table::{AGE, NAME, age, column};
 use crate::validation::{Path, invalid_each, names, numbers, text};
 
-/// The fewest replicas without the feature gate HPAScaleToZero, which is off upstream.
-const MIN_REPLICAS_LEAST: i32 = 1;
-
 impl ApiKind for HorizontalPodAutoscaler {
     const NAMES: ResourceNames = ResourceNames {
         singular: "horizontalpodautoscaler",
@@ -123,8 +120,11 @@ fn spec_errors(
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let (min, max) = (spec.min_replicas, spec.max_replicas);
-    if let Some(min) = min.filter(|min| *min < MIN_REPLICAS_LEAST) {
-        let why = format!("must be greater than or equal to {MIN_REPLICAS_LEAST}");
+    // Zero is for those who have such a metric (KEP-2021, on since Kubernetes 1.37). Others are
+    // told so as by the versions before.
+    let least = if metrics::count_without_pods(spec) { 0 } else { 1 };
+    if let Some(min) = min.filter(|min| *min < least) {
+        let why = format!("must be greater than or equal to {least}");
         errors.push(FieldError::invalid(field.child("minReplicas"), min, why));
     }
     let max_field = field.child("maxReplicas");
