@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 
 use crate::feed::WatchFeed;
 use crate::in_term::LeaderTerm;
+use crate::metric_reader::MetricReader;
 use crate::writer::PlanWriter;
 use crate::{Clock, OperatorParts};
 
@@ -17,6 +18,7 @@ pub(crate) struct OperatorLoop {
     /// The API is a cluster's, which gives it no more rights than it needs.
     is_guest: bool,
     writer: PlanWriter,
+    reader: MetricReader,
     planner: Planner,
     writes: JoinSet<(WorkItem, Box<PlannedWrite>, WriteResult)>,
     readings: JoinSet<(String, NamespaceReading)>,
@@ -35,6 +37,7 @@ impl OperatorLoop {
     pub(crate) fn new(parts: OperatorParts, in_term: Option<LeaderTerm>) -> Self {
         let OperatorParts { client, clock, role, limits, nodes, figures } = parts;
         let writer = PlanWriter::new(client.clone());
+        let reader = MetricReader::new(client.clone());
         let feed = WatchFeed::start(&client, &role);
         let is_guest = matches!(role, PlannerRole::Cluster(_));
         let mut planner = Planner::new(limits).with_role(role).with_figures(figures);
@@ -46,6 +49,7 @@ impl OperatorLoop {
                 Some(in_term) => writer.in_term(in_term),
                 None => writer,
             },
+            reader,
             clock,
             planner,
             writes: JoinSet::new(),
@@ -111,7 +115,8 @@ impl OperatorLoop {
                 }
                 PlannerTask::ReadUsage(request) => {
                     let namespace = request.namespace.clone();
-                    self.readings.spawn(async move { (namespace, writer.read(request).await) });
+                    let reader = self.reader.clone();
+                    self.readings.spawn(async move { (namespace, reader.read(request).await) });
                 }
             }
         }

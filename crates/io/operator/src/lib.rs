@@ -20,6 +20,7 @@ mod engine;
 mod feed;
 mod in_term;
 mod leadership;
+mod metric_reader;
 mod preview;
 mod report;
 mod scaling;

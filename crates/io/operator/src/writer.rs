@@ -1,27 +1,17 @@
 //! Sends the requests of writes and events to the API. What they hold and what their answers mean
 //! is decided in [`rekindle_reconcile::wire`].
 
-use std::collections::BTreeMap;
-
-use futures::{StreamExt, stream};
 use http::{Method, Request};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
 use kube::Client;
 use rekindle_controllers::events::EventWrite;
-use rekindle_controllers::usage::{NamespaceReading, ReadingRequest};
 use rekindle_controllers::{WriteOperation, WriteResult};
 use rekindle_reconcile::wire::{
-    READING_TIMEOUT, WriteRequestError, event_requests, is_expected_event_refusal, metric_request,
-    outcome_of_refusal, outcome_of_success, request_for, scale_of_success, scale_request,
-    usage_of_success, usage_request, values_of_success,
+    event_requests, is_expected_event_refusal, outcome_of_refusal, outcome_of_success, request_for,
 };
 use rekindle_types::causes;
-use tokio::time::Instant;
 
 use crate::in_term::LeaderTerm;
-
-/// Questions about metrics, and about scales, that are under way at once.
-const QUESTIONS_AT_ONCE: usize = 16;
 
 /// Writes through a client.
 #[derive(Clone)]
@@ -56,44 +46,6 @@ impl PlanWriter {
             Ok(text) => outcome_of_success(write, text.as_bytes()),
             Err(kube::Error::Api(status)) => outcome_of_refusal(write, api_status(&status)),
             Err(error) => WriteResult::Unknown { message: error.to_string() },
-        }
-    }
-
-    /// Reads what the autoscalers of a namespace go by.
-    pub(crate) async fn read(&self, asked: ReadingRequest) -> NamespaceReading {
-        let deadline = Instant::now() + READING_TIMEOUT.to_std();
-        let usage = async {
-            let answer = self.ask(usage_request(&asked.namespace), deadline).await?;
-            usage_of_success(answer.as_bytes())
-        };
-        let metrics = stream::iter(asked.metrics).map(|query| async move {
-            let answer = self.ask(metric_request(&query), deadline).await;
-            (query, answer.and_then(|text| values_of_success(text.as_bytes())))
-        });
-        let scales = stream::iter(asked.scales).map(|id| async move {
-            let answer = self.ask(scale_request(&id), deadline).await;
-            (id, answer.and_then(|text| scale_of_success(text.as_bytes())))
-        });
-        let (usage, metrics, scales) = tokio::join!(
-            usage,
-            metrics.buffer_unordered(QUESTIONS_AT_ONCE).collect::<BTreeMap<_, _>>(),
-            scales.buffer_unordered(QUESTIONS_AT_ONCE).collect::<BTreeMap<_, _>>(),
-        );
-        NamespaceReading { usage, metrics, scales }
-    }
-
-    /// The answer to a request that reads, or why there is none.
-    async fn ask(
-        &self,
-        request: Result<Request<Vec<u8>>, WriteRequestError>,
-        deadline: Instant,
-    ) -> Result<String, String> {
-        let answer = self.client.request_text(request.map_err(|error| causes(&error))?);
-        match tokio::time::timeout_at(deadline, answer).await {
-            Ok(Ok(text)) => Ok(text),
-            Ok(Err(kube::Error::Api(status))) => Err(status.message.clone()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_elapsed) => Err(format!("no answer within {} s", READING_TIMEOUT.as_secs())),
         }
     }
 

@@ -2,6 +2,8 @@
 //! Source of behaviour and of the texts: upstream's `pkg/controller/podautoscaler`
 //! (`replica_calculator.go`, `horizontal.go`).
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::autoscaling::v2::{
     ExternalMetricSource, ExternalMetricStatus, MetricSpec, MetricStatus, MetricTarget,
     MetricValueStatus, ObjectMetricSource, ObjectMetricStatus, PodsMetricSource, PodsMetricStatus,
@@ -103,7 +105,8 @@ impl<'a> AdapterInputs<'a> {
         let unable = |why: String| format!("unable to get metric {}: {why}", source.metric.name);
         let values = self.values(metric).map_err(unable)?;
         self.require_pods()?;
-        let samples: Vec<_> = self.pods.iter().map(|pod| sample(pod, values)).collect();
+        let values = values.iter().map(|value| (value.object.as_str(), value.millis)).collect();
+        let samples: Vec<_> = self.pods.iter().map(|pod| sample(pod, &values)).collect();
         let target = target_millis(source.target.average_value.as_ref());
         let target = ResourceTarget::AverageMillis(target);
         propose(&samples, target, self.current, self.tolerance).map_err(|why| why.to_string())
@@ -232,13 +235,12 @@ impl<'a> AdapterInputs<'a> {
     }
 }
 
-/// How a pod counts, and its value.
-fn sample(pod: &HeldPod, values: &[MetricValue]) -> PodSample {
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
-    let value = values.iter().find(|value| value.object == name);
+/// How a pod counts, and its value among those by the names of pods.
+fn sample(pod: &HeldPod, values: &BTreeMap<&str, i64>) -> PodSample {
+    let value = values.get(pod.metadata.name.as_deref().unwrap_or_default());
     let (standing, used_millis) = match (standing(pod), value) {
         (Some(standing), _) => (standing, 0),
-        (None, Some(value)) => (SampleStanding::Counted, value.millis),
+        (None, Some(value)) => (SampleStanding::Counted, *value),
         (None, None) => (SampleStanding::Missing, 0),
     };
     PodSample { standing, request_millis: 0, used_millis }

@@ -21,6 +21,9 @@ use crate::events::EventNote;
 use crate::usage::NamespaceReading;
 use crate::{ClusterView, ViewObject};
 
+/// Why a workload gets more replicas whatever its metrics say.
+const BELOW_MIN: &str = "Current number of replicas below Spec.MinReplicas";
+
 /// What is done, and what is to be said.
 #[derive(Clone, Debug)]
 pub(super) struct ScalingDecision {
@@ -124,8 +127,7 @@ pub(super) fn decide(inputs: ScalingInputs<'_>) -> ScalingDecision {
         let reason = "Current number of replicas above Spec.MaxReplicas".to_owned();
         decision.rescale(&target, range.max, reason);
     } else if current < range.min && !wakes {
-        let reason = "Current number of replicas below Spec.MinReplicas".to_owned();
-        decision.rescale(&target, range.min, reason);
+        decision.rescale(&target, range.min, BELOW_MIN.to_owned());
     } else if let Some((proposed, name)) = propose(inputs, &target, &mut decision) {
         follow(inputs, (&target, range), (proposed, &name), &mut decision);
     }
@@ -221,6 +223,7 @@ fn follow(
         let reason = match proposed.cmp(&current) {
             Ordering::Greater => format!("{name} above target"),
             Ordering::Less => "All metrics below target".to_owned(),
+            Ordering::Equal if current < range.min => BELOW_MIN.to_owned(),
             Ordering::Equal => "a recent recommendation was another one".to_owned(),
         };
         decision.rescale(target, replicas, reason);

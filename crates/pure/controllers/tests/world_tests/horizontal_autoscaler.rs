@@ -487,6 +487,9 @@ fn a_workload_without_work_is_scaled_to_zero_and_back_unless_a_person_did_it() {
         autoscaler["spec"]["minReplicas"] = json!(2);
     });
     assert_eq!(look(&mut world, 0), 2);
+    let why = "SuccessfulRescale: New size: 2; reason: Current number of replicas below \
+               Spec.MinReplicas";
+    assert_eq!(said(&world).last().map(String::as_str), Some(why));
 }
 
 /// The texts are upstream's.

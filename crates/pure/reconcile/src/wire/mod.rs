@@ -24,7 +24,9 @@ pub use objects::object_from_json;
 pub use paths::{PathError, collection, path};
 pub use requests::{WriteRequestError, event_requests, request_for};
 pub use scales::{scale_of_success, scale_request};
-pub use usage::{READING_TIMEOUT, usage_of_success, usage_request};
+pub use usage::{
+    READING_BYTES_MAX, READING_TIMEOUT, reason_of_refusal, usage_of_success, usage_request,
+};
 
 #[cfg(test)]
 mod tests;
