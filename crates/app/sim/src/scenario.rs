@@ -161,8 +161,8 @@ impl Scenario {
         let end = spoken(self.duration());
         let late = self.script.times().into_iter().filter(|(_, at)| *at >= self.duration());
         late.map(|(path, at)| format!("{path} is {}, and the run ends after {end}", spoken(at)))
-            .chain(self.manifests.iter().filter_map(|object| self.script.nowhere(object)))
-            .chain(self.script.changes_nowhere())
+            .chain(self.manifests.iter().filter_map(|object| self.script.idle_part(object)))
+            .chain(self.script.idle_parts_of_changes())
             .collect()
     }
 

@@ -153,20 +153,24 @@ impl Script {
         Ok(())
     }
 
-    /// Why pods of a manifest run nowhere, if they name a node that is not there. The API takes
-    /// them all the same.
-    pub(crate) fn nowhere(&self, object: &Value) -> Option<String> {
+    /// What of a manifest has no effect. The API takes it all the same.
+    pub(crate) fn idle_part(&self, object: &Value) -> Option<String> {
         let (kind, name) = (object["kind"].as_str()?, object["metadata"]["name"].as_str()?);
-        self.names_no_node(&format!("{kind} {name}: "), object)
+        self.idle_part_at(&format!("{kind} {name}: "), object)
     }
 
     /// The same of what its changes apply.
-    pub(crate) fn changes_nowhere(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn idle_parts_of_changes(&self) -> impl Iterator<Item = String> {
         self.changes.iter().enumerate().filter_map(|(index, change)| {
-            self.names_no_node(&format!("spec.changes[{index}].apply."), change.apply.as_ref()?)
+            self.idle_part_at(&format!("spec.changes[{index}].apply."), change.apply.as_ref()?)
         })
     }
 
+    fn idle_part_at(&self, path: &str, object: &Value) -> Option<String> {
+        self.names_no_node(path, object).or_else(|| asks_an_adapter(path, object))
+    }
+
+    /// Why pods run nowhere, if they name a node that is not there.
     fn names_no_node(&self, path: &str, object: &Value) -> Option<String> {
         PODS_AND_TEMPLATES.iter().find_map(|place| {
             let field = format!("{place}/spec/nodeName");
@@ -230,6 +234,20 @@ impl Script {
         }
         Ok(all)
     }
+}
+
+/// Why an autoscaler learns nothing of a metric, if another server has it: there is none here.
+fn asks_an_adapter(path: &str, object: &Value) -> Option<String> {
+    if object["kind"] != "HorizontalPodAutoscaler" {
+        return None;
+    }
+    let metrics = object["spec"]["metrics"].as_array()?.iter().enumerate();
+    let mut types = metrics.filter_map(|(index, metric)| Some((index, metric["type"].as_str()?)));
+    let (index, type_) = types.find(|(_, type_)| ["External", "Object", "Pods"].contains(type_))?;
+    Some(format!(
+        "{path}spec.metrics[{index}]: there is no server of metrics of type {type_}, so the \
+         autoscaler learns nothing of it"
+    ))
 }
 
 impl NodeLoss {

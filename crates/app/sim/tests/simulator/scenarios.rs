@@ -400,6 +400,24 @@ fn a_pod_that_names_a_node_that_is_not_there_is_told_of_as_a_note() {
 }
 
 #[test]
+fn an_autoscaler_by_a_metric_that_nobody_has_here_is_told_of_as_a_note() {
+    let queue = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+    "metadata": {"name": "web"}, "spec": {"maxReplicas": 3,
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "metrics": [
+            {"type": "Resource", "resource": {"name": "cpu",
+                "target": {"type": "Utilization", "averageUtilization": 50}}},
+            {"type": "External", "external": {"metric": {"name": "queue"},
+                "target": {"type": "Value", "value": "10"}}},
+        ]}});
+    let played = scenario(json!({"for": "10m"}), &[deployment("web", 1), queue]);
+    let expected = "HorizontalPodAutoscaler web: spec.metrics[1]: there is no server of metrics of \
+                    type External, so the autoscaler learns nothing of it";
+    assert_eq!(ScenarioReport::from_scenario(1, &played).notes(), [expected]);
+    played.play(1, &ScenarioPolicy::AsWritten).unwrap();
+}
+
+#[test]
 fn what_the_api_warns_of_and_ladders_that_select_nothing_are_told_as_notes() {
     let mut doubled = deployment("web", 1);
     doubled["spec"]["template"]["spec"]["containers"][0]["env"] =
