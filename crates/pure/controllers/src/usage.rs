@@ -41,14 +41,14 @@ impl From<UsageReading> for NamespaceReading {
 }
 
 /// What `/scale` of an object says, or why it cannot be read.
-pub type ScaleReading = Result<ReadScale, String>;
+pub type ScaleReading = Result<WorkloadScale, String>;
 
-/// An autoscaling/v1 Scale, as far as autoscalers go by it.
+/// An autoscaling/v1 Scale, as far as an autoscaler needs it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ReadScale {
-    /// The object's UID.
+pub struct WorkloadScale {
+    /// The workload's UID.
     pub uid: String,
-    /// The object as it was read.
+    /// The workload's version that this was read from.
     pub resource_version: String,
     /// `spec.replicas`.
     pub wanted: i32,

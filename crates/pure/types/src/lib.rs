@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod amounts;
+pub mod autoscaling;
 pub mod avoided_nodes;
 pub mod backoff;
 mod causes;

@@ -10,9 +10,10 @@ use serde_json::Value;
 
 use super::WriteReview;
 use super::policies::{self, BoundPolicy};
-use super::reviewed_request::{is_exempt, visible, without_owners};
+use super::reviewed_request::{is_exempt, visible};
 use super::webhooks::{self, StoredWebhook};
 use crate::call::ObjectPart;
+use crate::managed_fields::remove_entries;
 use crate::status::ApiError;
 
 /// What an administrator has set up to change objects.
@@ -136,7 +137,7 @@ pub(super) fn replace(
     object: &mut dyn AnyObject,
     mut patched: Value,
 ) -> Result<bool, String> {
-    without_owners(&mut patched);
+    remove_entries(&mut patched);
     if patched == visible(object) {
         return Ok(false);
     }

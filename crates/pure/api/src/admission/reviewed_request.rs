@@ -20,6 +20,7 @@ use super::request_bodies::RequestBody;
 use crate::call::ApiCall;
 use crate::decode;
 use crate::keys;
+use crate::managed_fields::remove_entries;
 use crate::request::options::DryRun;
 use crate::status::ApiError;
 
@@ -399,15 +400,8 @@ fn delete_options(call: &ApiCall<'_>) -> Map<String, Value> {
 /// An object as policies see it: who owns its fields is not shown.
 pub(super) fn visible(object: &dyn AnyObject) -> Value {
     let mut value = object.to_value();
-    without_owners(&mut value);
+    remove_entries(&mut value);
     value
-}
-
-/// Takes out who owns the fields of an object.
-pub(super) fn without_owners(value: &mut Value) {
-    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
-    }
 }
 
 /// What policies may see of a namespace.

@@ -9,7 +9,7 @@ use rekindle_structured_merge::{
 use rekindle_types::Tick;
 use serde_json::{Value, json};
 
-use super::{last_applied, owner};
+use super::{last_applied, owner, remove_entries};
 use crate::call::{ApiCall, ObjectPart};
 use crate::decode::{self, FieldValidation};
 use crate::status::{ApiError, FieldCause};
@@ -220,9 +220,7 @@ pub(crate) fn entries_after_own_apply(
 /// The object without its entries.
 fn without_entries(object: &dyn AnyObject) -> Value {
     let mut value = object.to_value();
-    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
-    }
+    remove_entries(&mut value);
     value
 }
 
@@ -248,9 +246,7 @@ fn before_first_apply(call: &ApiCall<'_>, ignored: &FieldSet, old: &dyn AnyObjec
         ..owner::of_call(call, FieldOperation::Update)
     };
     let mut tracked = old.tracked_value();
-    if let Some(metadata) = tracked.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
-    }
+    remove_entries(&mut tracked);
     let change = ownership_change(call, &owner, ignored);
     change.update(&old.blank_value(&tracked), &tracked, FieldOwners::default())
 }

@@ -13,6 +13,15 @@ mod options;
 mod owner;
 mod tracking;
 
+use serde_json::Value;
+
 pub(crate) use apply::{AppliedConfig, apply_scale, entries_after_own_apply};
 pub(crate) use options::{check as check_options, is_apply};
 pub(crate) use tracking::{ServerFilled, keep_times_of_unchanged, track_change, track_new};
+
+/// Takes out of an object who owns its fields.
+pub(crate) fn remove_entries(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+}

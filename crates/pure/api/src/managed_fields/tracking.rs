@@ -8,7 +8,7 @@ use rekindle_structured_merge::{
 };
 use serde_json::Value;
 
-use super::owner;
+use super::{owner, remove_entries};
 use crate::call::{ApiCall, ObjectPart};
 use crate::subresources::scale;
 
@@ -134,9 +134,7 @@ fn has_owner(field: &FieldPath, entries: Option<&[ManagedFieldsEntry]>) -> bool 
 /// can change.
 fn compared(part: ObjectPart, old: &dyn AnyObject, new: &mut dyn AnyObject) -> (Value, Value) {
     let strip = |mut value: Value| {
-        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("managedFields");
-        }
+        remove_entries(&mut value);
         value
     };
     if part != ObjectPart::Status {

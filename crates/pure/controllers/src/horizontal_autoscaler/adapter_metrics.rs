@@ -8,27 +8,23 @@ use k8s_openapi::api::autoscaling::v2::{
     ExternalMetricSource, ExternalMetricStatus, MetricSpec, MetricStatus, MetricTarget,
     MetricValueStatus, ObjectMetricSource, ObjectMetricStatus, PodsMetricSource, PodsMetricStatus,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rekindle_types::held::HeldPod;
 
-use super::adapter_queries::{Asking, series};
+use super::adapter_queries::{Asked, TargetQueries, series};
 use super::metrics::{MetricFailure, ReadMetric, quantity, target_millis};
 use super::replica_count::{
     MetricTolerance, PodSample, ReplicaProposal, ResourceTarget, SampleStanding, ceil, propose,
 };
 use super::samples::standing;
-use crate::metric_query::MetricValue;
+use crate::metric_query::{MetricQuery, MetricValue};
+use crate::pods;
 use crate::usage::NamespaceReading;
-use crate::{ClusterView, pods};
 
 /// What the metrics of adapters are read from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AdapterInputs<'a> {
-    pub(super) view: &'a ClusterView,
-    pub(super) namespace: &'a str,
+    pub(super) queries: TargetQueries<'a>,
     pub(super) reading: &'a NamespaceReading,
-    /// The selector of the target's pods.
-    pub(super) selector: &'a LabelSelector,
     pub(super) pods: &'a [&'a HeldPod],
     /// The replicas that the target should have now.
     pub(super) current: i32,
@@ -69,21 +65,20 @@ impl<'a> AdapterInputs<'a> {
     pub(super) fn read(self, metric: &MetricSpec) -> Option<Result<ReadMetric, MetricFailure>> {
         let status = MetricStatus { type_: metric.type_.clone(), ..MetricStatus::default() };
         if let Some(source) = &metric.pods {
-            return Some(self.read_pods(source, metric, status));
+            return Some(self.read_pods(source, status));
         }
         if let Some(source) = &metric.object {
-            return Some(self.read_object(source, metric, status));
+            return Some(self.read_object(source, status));
         }
-        metric.external.as_ref().map(|source| self.read_external(source, metric, status))
+        metric.external.as_ref().map(|source| self.read_external(source, status))
     }
 
     fn read_pods(
         self,
         source: &PodsMetricSource,
-        metric: &MetricSpec,
         status: MetricStatus,
     ) -> Result<ReadMetric, MetricFailure> {
-        let found = self.propose_for_pods(source, metric).map_err(|message| MetricFailure {
+        let found = self.propose_for_pods(source).map_err(|message| MetricFailure {
             reason: "FailedGetPodsMetric",
             summary: format!("failed to get pods metric value: {message}"),
             message,
@@ -97,13 +92,9 @@ impl<'a> AdapterInputs<'a> {
         })
     }
 
-    fn propose_for_pods(
-        self,
-        source: &PodsMetricSource,
-        metric: &MetricSpec,
-    ) -> Result<ReplicaProposal, String> {
+    fn propose_for_pods(self, source: &PodsMetricSource) -> Result<ReplicaProposal, String> {
         let unable = |why: String| format!("unable to get metric {}: {why}", source.metric.name);
-        let values = self.values(metric).map_err(unable)?;
+        let values = self.custom_values(self.queries.of_pods(source)).map_err(unable)?;
         self.require_pods()?;
         let values = values.iter().map(|value| (value.object.as_str(), value.millis)).collect();
         let samples: Vec<_> = self.pods.iter().map(|pod| sample(pod, &values)).collect();
@@ -115,21 +106,20 @@ impl<'a> AdapterInputs<'a> {
     fn read_object(
         self,
         source: &ObjectMetricSource,
-        metric: &MetricSpec,
         status: MetricStatus,
     ) -> Result<ReadMetric, MetricFailure> {
         let (of, name) = (&source.described_object, &source.metric.name);
         let unable = |why: String| {
-            let (kind, object, namespace) = (&of.kind, &of.name, self.namespace);
+            let (kind, object, namespace) = (&of.kind, &of.name, self.queries.namespace);
             format!("unable to get metric {name}: {kind} on {namespace} {object}/{why}")
         };
-        let found = self.propose_for_value(metric, &source.target, unable).map_err(|message| {
-            MetricFailure {
+        let values = self.custom_values(self.queries.of_object(source)).map_err(unable);
+        let found =
+            self.propose_for_value(values, &source.target).map_err(|message| MetricFailure {
                 reason: "FailedGetObjectMetric",
                 summary: format!("failed to get object metric value: {message}"),
                 message,
-            }
-        })?;
+            })?;
         let object = ObjectMetricStatus {
             current: found.shown.status(),
             described_object: of.clone(),
@@ -145,20 +135,22 @@ impl<'a> AdapterInputs<'a> {
     fn read_external(
         self,
         source: &ExternalMetricSource,
-        metric: &MetricSpec,
         status: MetricStatus,
     ) -> Result<ReadMetric, MetricFailure> {
         let (name, series) = (&source.metric.name, series(&source.metric));
         let unable = |why: String| {
-            format!("unable to get external metric {}/{name}/{series}: {why}", self.namespace)
+            format!(
+                "unable to get external metric {}/{name}/{series}: {why}",
+                self.queries.namespace
+            )
         };
-        let found = self.propose_for_value(metric, &source.target, unable).map_err(|message| {
-            MetricFailure {
+        let values = self.values("external", &self.queries.of_external(source)).map_err(unable);
+        let found =
+            self.propose_for_value(values, &source.target).map_err(|message| MetricFailure {
                 reason: "FailedGetExternalMetric",
                 summary: format!("failed to get {name} external metric value: {message}"),
                 message,
-            }
-        })?;
+            })?;
         let current = found.shown.status();
         let external = ExternalMetricStatus { current, metric: source.metric.clone() };
         Ok(ReadMetric {
@@ -171,12 +163,10 @@ impl<'a> AdapterInputs<'a> {
     /// By one value: together, or for each replica.
     fn propose_for_value(
         self,
-        metric: &MetricSpec,
+        values: Result<&[MetricValue], String>,
         target: &MetricTarget,
-        unable: impl FnOnce(String) -> String,
     ) -> Result<AdapterProposal, String> {
-        let values = self.values(metric).map_err(unable)?;
-        let millis = values.iter().fold(0_i64, |sum, value| sum.saturating_add(value.millis));
+        let millis = values?.iter().fold(0_i64, |sum, value| sum.saturating_add(value.millis));
         match (&target.average_value, &target.value) {
             (Some(average), _) => Ok(self.by_average(millis, target_millis(Some(average)))),
             (None, Some(value)) => self.by_whole(millis, target_millis(Some(value))),
@@ -219,12 +209,13 @@ impl<'a> AdapterInputs<'a> {
         }
     }
 
-    /// The values of a metric that an adapter has.
-    fn values(self, metric: &MetricSpec) -> Result<&'a [MetricValue], String> {
-        let api = if metric.external.is_some() { "external" } else { "custom" };
-        let asking = Asking { view: self.view, namespace: self.namespace, selector: self.selector };
-        let query = asking.query(metric).ok_or("no adapter has it")??;
-        match self.reading.metrics.get(&query) {
+    fn custom_values(self, asked: Asked) -> Result<&'a [MetricValue], String> {
+        self.values("custom", &asked?)
+    }
+
+    /// The values that an adapter of this API gave.
+    fn values(self, api: &str, query: &MetricQuery) -> Result<&'a [MetricValue], String> {
+        match self.reading.metrics.get(query) {
             Some(Ok(values)) if values.is_empty() => {
                 Err(format!("no metrics returned from {api} metrics API"))
             }

@@ -2,8 +2,8 @@
 //! and of the texts: upstream's `rest_metrics_client.go` and the clients of `k8s.io/metrics`.
 
 use k8s_openapi::api::autoscaling::v2::{
-    CrossVersionObjectReference, HorizontalPodAutoscaler, MetricIdentifier, MetricSpec,
-    ObjectMetricSource, PodsMetricSource,
+    CrossVersionObjectReference, ExternalMetricSource, HorizontalPodAutoscaler, MetricIdentifier,
+    MetricSpec, ObjectMetricSource, PodsMetricSource,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rekindle_types::labels;
@@ -26,43 +26,34 @@ pub(crate) fn queries(
 ) -> Vec<MetricQuery> {
     let namespace = autoscaler.metadata.namespace.as_deref().unwrap_or_default();
     let metrics = autoscaler.spec.metrics.as_deref().unwrap_or_default();
-    let is_asked = |metric: &MetricSpec| {
-        metric.pods.is_some() || metric.object.is_some() || metric.external.is_some()
-    };
-    if !metrics.iter().any(is_asked) {
-        return Vec::new();
-    }
     let target = target::find(view, namespace, &autoscaler.spec.scale_target_ref).ok();
-    let Some(selector) = target.and_then(|target| target.selector) else { return Vec::new() };
-    let asking = Asking { view, namespace, selector: &selector };
-    metrics.iter().filter_map(|metric| asking.query(metric)?.ok()).collect()
+    let Some(selector) = target.and_then(|target| target.scale.selector) else { return Vec::new() };
+    let queries = TargetQueries { view, namespace, selector: &selector };
+    metrics.iter().filter_map(|metric| queries.of_metric(metric)?.ok()).collect()
 }
 
-/// For whom questions are asked.
+/// The questions about one target.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asking<'a> {
+pub(super) struct TargetQueries<'a> {
     pub(super) view: &'a ClusterView,
     pub(super) namespace: &'a str,
-    /// Of the pods of the target.
+    /// The selector of the target's pods.
     pub(super) selector: &'a LabelSelector,
 }
 
-impl Asking<'_> {
-    /// The question of a metric; none when it is measured by the engine.
-    pub(super) fn query(self, metric: &MetricSpec) -> Option<Asked> {
+impl TargetQueries<'_> {
+    /// The question of a metric; none when the engine measures it.
+    fn of_metric(self, metric: &MetricSpec) -> Option<Asked> {
         if let Some(source) = &metric.pods {
             return Some(self.of_pods(source));
         }
         if let Some(source) = &metric.object {
             return Some(self.of_object(source));
         }
-        metric
-            .external
-            .as_ref()
-            .map(|source| Ok(self.of_metric(&source.metric, MetricSubject::External)))
+        metric.external.as_ref().map(|source| Ok(self.of_external(source)))
     }
 
-    fn of_metric(self, metric: &MetricIdentifier, subject: MetricSubject) -> MetricQuery {
+    fn query(self, metric: &MetricIdentifier, subject: MetricSubject) -> MetricQuery {
         MetricQuery {
             namespace: self.namespace.to_owned(),
             metric: metric.name.clone(),
@@ -71,13 +62,17 @@ impl Asking<'_> {
         }
     }
 
-    fn of_pods(self, source: &PodsMetricSource) -> Asked {
-        let version = self.version()?;
-        let subject = MetricSubject::Pods { version, selector: selector::format(self.selector) };
-        Ok(self.of_metric(&source.metric, subject))
+    pub(super) fn of_external(self, source: &ExternalMetricSource) -> MetricQuery {
+        self.query(&source.metric, MetricSubject::External)
     }
 
-    fn of_object(self, source: &ObjectMetricSource) -> Asked {
+    pub(super) fn of_pods(self, source: &PodsMetricSource) -> Asked {
+        let version = self.version()?;
+        let subject = MetricSubject::Pods { version, selector: selector::format(self.selector) };
+        Ok(self.query(&source.metric, subject))
+    }
+
+    pub(super) fn of_object(self, source: &ObjectMetricSource) -> Asked {
         let version = self.version()?;
         let described = &source.described_object;
         let subject = match resource(self.view, described)? {
@@ -85,7 +80,7 @@ impl Asking<'_> {
             resource if resource == "namespaces" => MetricSubject::Namespace { version },
             resource => MetricSubject::Object { version, resource, name: described.name.clone() },
         };
-        Ok(self.of_metric(&source.metric, subject))
+        Ok(self.query(&source.metric, subject))
     }
 
     /// The version that an adapter serves.

@@ -5,10 +5,12 @@ use std::cmp::Ordering;
 use k8s_openapi::api::autoscaling::v2::{
     HPAScalingRules, HorizontalPodAutoscaler, HorizontalPodAutoscalerBehavior, MetricStatus,
 };
+use rekindle_types::autoscaling::counts_without_pods;
 use rekindle_types::{EventSeverity, Quantity, Tick};
 
 use super::COMPONENT;
 use super::adapter_metrics::AdapterInputs;
+use super::adapter_queries::TargetQueries;
 use super::conditions::{ABLE_TO_SCALE, SCALING_ACTIVE, SCALING_LIMITED, ScalingConditions};
 use super::history::ReplicaRecommendation;
 use super::limits::{ReplicaRange, limit};
@@ -71,7 +73,7 @@ impl ScalingDecision {
 
     fn rescale(&mut self, target: &ScaleTarget, replicas: i32, reason: String) {
         self.desired = replicas;
-        let change = replicas.saturating_sub(target.wanted);
+        let change = replicas.saturating_sub(target.scale.wanted);
         self.rescale = Some(Rescale { target: target.clone(), replicas, change, reason });
     }
 }
@@ -113,12 +115,12 @@ pub(super) fn decide(inputs: ScalingInputs<'_>) -> ScalingDecision {
     let text = "the HPA controller was able to get the target's current scale";
     decision.conditions.hold(ABLE_TO_SCALE, "SucceededGetScale", text);
     decision.metrics = None;
-    let current = target.wanted;
+    let current = target.scale.wanted;
     decision.current = Some(current);
     let range = ReplicaRange { min: spec.min_replicas.unwrap_or(1), max: spec.max_replicas };
     let wakes = current == 0
         && decision.conditions.is_scaled_to_zero()
-        && (range.min != 0 || knows_without_pods(inputs.autoscaler));
+        && (range.min != 0 || spec.metrics.iter().flatten().any(counts_without_pods));
     if current == 0 && !wakes {
         decision.desired = 0;
         let text = "scaling is disabled since the replica count of the target is zero";
@@ -132,12 +134,6 @@ pub(super) fn decide(inputs: ScalingInputs<'_>) -> ScalingDecision {
         follow(inputs, (&target, range), (proposed, &name), &mut decision);
     }
     decision
-}
-
-/// Whether it has a metric that says something also while there are no pods.
-fn knows_without_pods(autoscaler: &HorizontalPodAutoscaler) -> bool {
-    let mut metrics = autoscaler.spec.metrics.iter().flatten();
-    metrics.any(|metric| metric.object.is_some() || metric.external.is_some())
 }
 
 /// How many replicas the metrics ask for, and which metric does; none when they cannot say.
@@ -161,14 +157,13 @@ fn propose(
         Ok(report) => Ok(TargetSamples::new(&pods.list, report, now)),
         Err(why) => Err(why.as_str()),
     };
+    let namespace = autoscaler.metadata.namespace.as_deref().unwrap_or_default();
     let adapters = AdapterInputs {
-        view,
-        namespace: autoscaler.metadata.namespace.as_deref().unwrap_or_default(),
+        queries: TargetQueries { view, namespace, selector: pods.selector },
         reading,
-        selector: pods.selector,
         pods: &pods.list,
-        current: target.wanted,
-        observed: target.observed,
+        current: target.scale.wanted,
+        observed: target.scale.observed,
         tolerance: tolerance(autoscaler.spec.behavior.as_ref()),
     };
     let verdict = judge(autoscaler, &mut MetricInputs { samples, adapters });
@@ -197,7 +192,7 @@ fn follow(
     decision: &mut ScalingDecision,
 ) {
     let ScalingInputs { view, autoscaler, now, .. } = inputs;
-    let current = target.wanted;
+    let current = target.scale.wanted;
     let recommendation = ReplicaRecommendation {
         autoscaler: autoscaler.metadata.uid.clone().unwrap_or_default(),
         current,

@@ -147,8 +147,8 @@ fn then_scale(
     );
     let write = WriteOperation::Scale(ScaleWrite {
         target: rescale.target.id.clone(),
-        uid: rescale.target.uid.clone(),
-        resource_version: rescale.target.resource_version.clone(),
+        uid: rescale.target.scale.uid.clone(),
+        resource_version: rescale.target.scale.resource_version.clone(),
         replicas: rescale.replicas,
         change: rescale.change,
         autoscaler: object.uid().to_owned(),

@@ -57,7 +57,7 @@ pub(super) fn pods_of<'a>(
     target: &'a ScaleTarget,
 ) -> Result<SelectedPods<'a>, NoPodsOfItsOwn> {
     let namespace = autoscaler.metadata.namespace.as_deref().unwrap_or_default();
-    let selector = target.selector.as_ref().ok_or(NoPodsOfItsOwn::NoSelector)?;
+    let selector = target.scale.selector.as_ref().ok_or(NoPodsOfItsOwn::NoSelector)?;
     let all = view.in_namespace(ResourceKind::Pod, namespace).filter_map(|object| match object {
         ViewObject::Pod(pod) => Some(pod.as_ref()),
         _ => None,
@@ -93,7 +93,7 @@ fn autoscalers_of(
 fn selects_any(view: &ClusterView, other: &HorizontalPodAutoscaler, pods: &[&HeldPod]) -> bool {
     let namespace = other.metadata.namespace.as_deref().unwrap_or_default();
     let target = target::find(view, namespace, &other.spec.scale_target_ref).ok();
-    let selector = target.and_then(|target| target.selector);
+    let selector = target.and_then(|target| target.scale.selector);
     selector.is_some_and(|selector| pods.iter().any(|pod| selects(&selector, pod)))
 }
 

@@ -5,21 +5,14 @@ use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rekindle_types::labels;
 
-use crate::usage::ReadScale;
+use crate::usage::WorkloadScale;
 use crate::{ClusterView, NamespacedName, ObjectId, ResourceKind, ViewObject};
 
-/// What `/scale` of a workload says.
+/// A workload, and what its `/scale` says.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ScaleTarget {
     pub(super) id: ObjectId,
-    pub(super) uid: String,
-    pub(super) resource_version: String,
-    /// `spec.replicas`.
-    pub(super) wanted: i32,
-    /// `status.replicas`.
-    pub(super) observed: i32,
-    /// Absent where it would select everything.
-    pub(super) selector: Option<LabelSelector>,
+    pub(super) scale: WorkloadScale,
 }
 
 /// Why there is no scale. The texts are upstream's.
@@ -60,7 +53,7 @@ pub(super) fn find(
     if let ResourceKind::Custom(_) = id.kind {
         let reading = view.usage(namespace).and_then(|reading| reading.scales.get(&id));
         return match reading {
-            Some(Ok(scale)) => Ok(read(id, scale)),
+            Some(Ok(scale)) => Ok(ScaleTarget { id, scale: scale.clone() }),
             Some(Err(why)) => Err(NoScale::Refused(why.clone())),
             None => Err(NoScale::Unread),
         };
@@ -68,11 +61,13 @@ pub(super) fn find(
     if !id.kind.is_scalable() {
         return Err(NoScale::NotScalable);
     }
-    let found = view.get(&id).and_then(scale);
-    found.ok_or_else(|| NoScale::NotFound {
-        resource: id.kind.info().resource("/scale"),
-        name: reference.name.clone(),
-    })
+    match view.get(&id).and_then(scale) {
+        Some(scale) => Ok(ScaleTarget { id, scale }),
+        None => Err(NoScale::NotFound {
+            resource: id.kind.info().resource("/scale"),
+            name: reference.name.clone(),
+        }),
+    }
 }
 
 /// The custom resource whose scale has to be read for this reference; none where the view has it.
@@ -97,12 +92,7 @@ fn id(
     Ok(ObjectId::new(kind, NamespacedName::new(namespace, reference.name.as_str())))
 }
 
-fn read(id: ObjectId, scale: &ReadScale) -> ScaleTarget {
-    let ReadScale { uid, resource_version, wanted, observed, selector } = scale.clone();
-    ScaleTarget { id, uid, resource_version, wanted, observed, selector }
-}
-
-fn scale(object: &ViewObject) -> Option<ScaleTarget> {
+fn scale(object: &ViewObject) -> Option<WorkloadScale> {
     let (wanted, observed, selector) = match object {
         ViewObject::Deployment(of) => {
             let observed = of.status.as_ref().and_then(|status| status.replicas);
@@ -148,8 +138,7 @@ fn scale(object: &ViewObject) -> Option<ScaleTarget> {
     };
     let selector = selector.filter(|selector| !labels::is_empty(selector));
     let (wanted, observed) = (wanted.unwrap_or(1), observed.unwrap_or_default());
-    Some(ScaleTarget {
-        id: object.id(),
+    Some(WorkloadScale {
         uid: object.uid().to_owned(),
         resource_version: object.meta().resource_version.clone().unwrap_or_default(),
         wanted,

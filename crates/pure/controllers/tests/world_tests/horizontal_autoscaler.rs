@@ -9,7 +9,7 @@ use rekindle_controllers::metric_query::{
     CustomMetricsVersion, MetricQuery, MetricReading, MetricSubject, MetricValue,
 };
 use rekindle_controllers::usage::{
-    MeasuredPod, NamespaceReading, ReadScale, ScaleReading, UsageReading, UsageReport,
+    MeasuredPod, NamespaceReading, ScaleReading, UsageReading, UsageReport, WorkloadScale,
 };
 use rekindle_controllers::{
     ClusterView, ObjectId, ResourceKind, ViewObject, WriteOperation, pods, reconcile,
@@ -595,7 +595,7 @@ fn a_custom_resource_is_scaled_by_what_its_scale_says() {
     );
     // the write is decided, and meets an object that this world does not have
     let selector = serde_json::from_value(json!({"matchLabels": {"app": "web"}})).unwrap();
-    let scale = ReadScale {
+    let scale = WorkloadScale {
         uid: "u1".to_owned(),
         resource_version: "7".to_owned(),
         wanted: 2,

@@ -6,6 +6,7 @@ use k8s_openapi::api::autoscaling::v2::{
     ObjectMetricSource, PodsMetricSource, ResourceMetricSource,
 };
 use rekindle_types::Quantity;
+use rekindle_types::autoscaling::counts_without_pods;
 use rekindle_types::validation::field_error::FieldError;
 
 use super::reference_errors;
@@ -61,8 +62,7 @@ fn targets(metric: &mut MetricSpec) -> impl Iterator<Item = &mut MetricTarget> {
 
 /// Whether one of the metrics says something also while there are no pods.
 pub(super) fn count_without_pods(spec: &HorizontalPodAutoscalerSpec) -> bool {
-    let metrics = items(spec.metrics.as_ref()).iter().take(METRICS_MAX);
-    metrics.into_iter().any(|metric| [OBJECT, EXTERNAL].contains(&&*metric.type_))
+    items(spec.metrics.as_ref()).iter().take(METRICS_MAX).any(counts_without_pods)
 }
 
 pub(super) fn errors(spec: &HorizontalPodAutoscalerSpec, field: &Path) -> Vec<FieldError> {

@@ -3,7 +3,7 @@
 use http::Request;
 use k8s_openapi::api::autoscaling::v1::Scale;
 use rekindle_controllers::ObjectId;
-use rekindle_controllers::usage::{ReadScale, ScaleReading};
+use rekindle_controllers::usage::{ScaleReading, WorkloadScale};
 use rekindle_types::label_query::LabelSelector;
 
 use super::paths::path;
@@ -24,7 +24,7 @@ pub fn scale_of_success(text: &[u8]) -> ScaleReading {
     let status = scale.status.unwrap_or_default();
     let selector = LabelSelector::parse(status.selector.as_deref().unwrap_or_default())
         .map_err(|why| format!("read the selector: {why}"))?;
-    Ok(ReadScale {
+    Ok(WorkloadScale {
         uid: scale.metadata.uid.unwrap_or_default(),
         resource_version: scale.metadata.resource_version.unwrap_or_default(),
         wanted: scale.spec.and_then(|spec| spec.replicas).unwrap_or_default(),

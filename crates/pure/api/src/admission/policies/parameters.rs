@@ -10,9 +10,10 @@ use rekindle_store::{RangeQuery, StoredObject};
 use rekindle_structural_schema::PolicyWork;
 use serde_json::Value;
 
-use crate::admission::reviewed_request::{ReviewedRequest, without_owners};
+use crate::admission::reviewed_request::ReviewedRequest;
 use crate::custom::VersionCodec;
 use crate::keys;
+use crate::managed_fields::remove_entries;
 use crate::selectors::labels_of;
 use crate::shared::ApiShared;
 
@@ -144,6 +145,6 @@ pub(super) fn value_of(
     work.charge_bytes(stored.len()).map_err(|failure| failure.0)?;
     let shown = entry.codec.shown(stored).map_err(|error| error.to_string())?;
     let mut value = serde_json::from_slice(&shown).map_err(|error| error.to_string())?;
-    without_owners(&mut value);
+    remove_entries(&mut value);
     Ok(value)
 }
