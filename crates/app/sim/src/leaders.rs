@@ -357,7 +357,7 @@ impl LeaderWorld {
                 self.arrive(number);
             }
             // what is elected here scales nothing
-            PlannerTask::Record(_) | PlannerTask::ReadUsage(_) => {}
+            PlannerTask::Record(_) | PlannerTask::Read(_) => {}
         }
         true
     }

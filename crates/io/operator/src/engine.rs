@@ -1,6 +1,6 @@
 //! The loop around the planner: watches, writes and the clock.
 
-use rekindle_controllers::usage::NamespaceReading;
+use rekindle_controllers::readings::NamespaceReading;
 use rekindle_controllers::{PlannedWrite, WriteRefusal, WriteResult};
 use rekindle_reconcile::{Planner, PlannerRole, PlannerTask, WatchUpdate, WorkItem};
 use tokio::task::JoinSet;
@@ -113,7 +113,7 @@ impl OperatorLoop {
                 PlannerTask::Record(event) => {
                     tokio::spawn(async move { writer.record(event).await });
                 }
-                PlannerTask::ReadUsage(request) => {
+                PlannerTask::Read(request) => {
                     let namespace = request.namespace.clone();
                     let reader = self.reader.clone();
                     self.readings.spawn(async move { (namespace, reader.read(request).await) });

@@ -1,5 +1,5 @@
-//! Reads what autoscalers go by. What is asked and what answers mean is decided in
-//! [`rekindle_reconcile::wire`].
+//! Reads what autoscalers decide on. [`rekindle_reconcile::wire`] says what is asked, and what
+//! answers mean.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use http::Request;
 use http_body_util::{BodyExt, Limited};
 use kube::Client;
 use kube::client::Body;
-use rekindle_controllers::usage::{NamespaceReading, ReadingRequest};
+use rekindle_controllers::readings::{NamespaceReading, ReadingRequest};
 use rekindle_reconcile::wire::{
     READING_BYTES_MAX, READING_TIMEOUT, WriteRequestError, metric_request, reason_of_refusal,
     scale_of_success, scale_request, usage_of_success, usage_request, values_of_success,
@@ -32,7 +32,7 @@ impl MetricReader {
         Self { client }
     }
 
-    /// Reads what the autoscalers of a namespace go by.
+    /// Reads what the autoscalers of a namespace decide on.
     pub(crate) async fn read(&self, asked: ReadingRequest) -> NamespaceReading {
         let deadline = Instant::now() + READING_TIMEOUT.to_std();
         let usage =

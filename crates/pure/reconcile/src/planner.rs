@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rekindle_controllers::events::{EventCorrelator, EventNote, EventWrite};
 use rekindle_controllers::plan::{PlanContinuation, WriteRecency};
-use rekindle_controllers::usage::{NamespaceReading, ReadingRequest};
+use rekindle_controllers::readings::{NamespaceReading, ReadingRequest};
 use rekindle_controllers::{
     ClusterView, ControllerKey, ObjectChange, PlannedWrite, ResourceKind, Settlement, WritePlan,
     WriteResult, affected_by_first_list,
@@ -21,9 +21,9 @@ use crate::figures::{ChangeAge, LadderFigures, LedgerFollower};
 use crate::ledgers;
 use crate::planner_role::PlannerRole;
 use crate::queue::WorkQueue;
+use crate::reading_schedule::ReadingSchedule;
 use crate::restart_context::RestartContext;
 use crate::restart_queue::{PlanPermission, RestartQueue};
-use crate::usage_schedule::UsageSchedule;
 use crate::watched::{WatchUpdate, kinds};
 use crate::work::{WorkItem, touched};
 
@@ -43,7 +43,7 @@ pub struct Planner {
     custom: CustomLists,
     /// Plans under way, by their work: each work has one at most.
     under_way: BTreeMap<WorkItem, PlanInProgress>,
-    usage: UsageSchedule,
+    readings: ReadingSchedule,
     tasks: VecDeque<PlannerTask>,
 }
 
@@ -54,8 +54,8 @@ pub enum PlannerTask {
     Write(WorkItem, Box<PlannedWrite>),
     /// Write an event; nobody waits for it.
     Record(EventWrite),
-    /// Read what the autoscalers of a namespace go by, and call [`Planner::measured`].
-    ReadUsage(ReadingRequest),
+    /// Read what the autoscalers of a namespace decide on, and call [`Planner::measured`].
+    Read(ReadingRequest),
 }
 
 /// A plan that is being carried out.
@@ -90,7 +90,7 @@ impl Planner {
             unseen: kinds().collect(),
             custom: CustomLists::default(),
             under_way: BTreeMap::new(),
-            usage: UsageSchedule::default(),
+            readings: ReadingSchedule::default(),
             tasks: VecDeque::new(),
         }
     }
@@ -120,8 +120,8 @@ impl Planner {
 
     /// When something becomes due that is not due yet.
     pub fn next_due(&self) -> Option<Tick> {
-        let usage = self.usage.next_due().filter(|_| self.unseen.is_empty());
-        [self.queue.next_due(), usage].into_iter().flatten().min()
+        let reading = self.readings.next_due().filter(|_| self.unseen.is_empty());
+        [self.queue.next_due(), reading].into_iter().flatten().min()
     }
 
     /// The next thing to do, oldest first; several may be under way at a time.
@@ -173,10 +173,10 @@ impl Planner {
         self.custom.unlisted()
     }
 
-    /// What the autoscalers of a namespace go by, as it was read.
+    /// What the autoscalers of a namespace decide on, as it was read.
     pub fn measured(&mut self, now: Tick, namespace: &str, reading: NamespaceReading) {
         self.view.set_time(now);
-        if !self.usage.answered(namespace) {
+        if !self.readings.answered(namespace) {
             return;
         }
         let scaled: Vec<ControllerKey> = self.view.measured(namespace, reading).collect();
@@ -187,8 +187,8 @@ impl Planner {
     fn follow(&mut self, now: Tick, changes: Vec<ObjectChange>, age: ChangeAge) {
         for change in changes {
             self.follower.follow(&change, age, now);
-            if let Some(namespace) = self.usage.follow(&change, now) {
-                self.view.forget_usage(&namespace);
+            if let Some(namespace) = self.readings.follow(&change, now) {
+                self.view.forget_reading(&namespace);
             }
             ledgers::register(&mut self.register, &change);
             for work in touched(&self.role, &self.view, &self.register, &change) {
@@ -213,9 +213,9 @@ impl Planner {
             return;
         }
         self.view.set_time(now);
-        let due = self.usage.begin_due(now).into_iter();
+        let due = self.readings.begin_due(now).into_iter();
         let requests = due.map(|namespace| self.view.reading_request(&namespace));
-        self.tasks.extend(requests.map(PlannerTask::ReadUsage));
+        self.tasks.extend(requests.map(PlannerTask::Read));
         loop {
             let due = self.queue.take(now);
             if due.is_empty() {
@@ -359,7 +359,7 @@ fn worse(one: PlanContinuation, other: PlanContinuation) -> PlanContinuation {
 #[cfg(test)]
 mod tests {
     use rekindle_controllers::plan::DependentPolicy;
-    use rekindle_controllers::usage::UsageReport;
+    use rekindle_controllers::readings::UsageReport;
     use rekindle_controllers::{NamespacedName, ObjectId, ViewObject, WriteOperation};
     use rekindle_types::TickDuration;
     use serde_json::{Value, json};
@@ -414,17 +414,14 @@ mod tests {
             .for_each(|other| planner.see(NOW, WatchUpdate::List(other, Vec::new())));
         planner.begin_due(NOW);
         let task = planner.poll_task();
-        assert!(
-            matches!(&task, Some(PlannerTask::ReadUsage(of)) if of.namespace == "shop"),
-            "{task:?}"
-        );
+        assert!(matches!(&task, Some(PlannerTask::Read(of)) if of.namespace == "shop"), "{task:?}");
         assert!(planner.poll_task().is_none(), "it waits for the first reading");
         planner.measured(NOW, "shop", Ok(UsageReport::default()).into());
         assert_eq!(planner.next_due(), Some(NOW + TickDuration::from_secs(15)));
         planner.begin_due(NOW);
         let status = std::iter::from_fn(|| planner.poll_task()).find_map(|task| match task {
             PlannerTask::Write(_, step) => Some(step.write),
-            PlannerTask::Record(_) | PlannerTask::ReadUsage(_) => None,
+            PlannerTask::Record(_) | PlannerTask::Read(_) => None,
         });
         assert!(matches!(status, Some(WriteOperation::UpdateStatus(_))), "{status:?}");
         planner.see(NOW, WatchUpdate::Deleted(autoscaler.id(), "u1".to_owned()));

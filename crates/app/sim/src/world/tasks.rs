@@ -42,7 +42,7 @@ impl World {
                     self.check_ladders();
                 }
             }
-            PlannerTask::ReadUsage(request) => {
+            PlannerTask::Read(request) => {
                 let reading = self.reading_of(&request);
                 self.planner.measured(self.desk_now(), &request.namespace, reading);
             }

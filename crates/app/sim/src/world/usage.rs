@@ -1,7 +1,7 @@
 //! What the pods of the world use, as `metrics.k8s.io` would say it: the load of the scenario,
 //! shared by the pods that are ready.
 
-use rekindle_controllers::usage::{
+use rekindle_controllers::readings::{
     MeasuredPod, NamespaceReading, ReadingRequest, UsageReading, UsageReport,
 };
 use rekindle_types::pods::AnyPod;
@@ -21,7 +21,7 @@ impl World {
         self.load = load;
     }
 
-    /// What autoscalers go by. A world has no adapters and no custom resources.
+    /// What autoscalers decide on. A world has no adapters and no custom resources.
     pub(super) fn reading_of(&self, request: &ReadingRequest) -> NamespaceReading {
         let none = || "the server could not find the requested resource".to_owned();
         let (metrics, scales) = (request.metrics.iter(), request.scales.iter());

@@ -18,7 +18,7 @@ use super::replica_count::{
 use super::samples::standing;
 use crate::metric_query::{MetricQuery, MetricValue};
 use crate::pods;
-use crate::usage::NamespaceReading;
+use crate::readings::NamespaceReading;
 
 /// What the metrics of adapters are read from.
 #[derive(Clone, Copy, Debug)]

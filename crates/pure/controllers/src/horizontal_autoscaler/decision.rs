@@ -20,7 +20,7 @@ use super::samples::TargetSamples;
 use super::selected_pods::pods_of;
 use super::target::{self, ScaleTarget};
 use crate::events::EventNote;
-use crate::usage::NamespaceReading;
+use crate::readings::NamespaceReading;
 use crate::{ClusterView, ViewObject};
 
 /// Why a workload gets more replicas whatever its metrics say.

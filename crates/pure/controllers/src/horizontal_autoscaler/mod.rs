@@ -34,7 +34,7 @@ use rekindle_types::{EventSeverity, Tick};
 
 use crate::events::EventNote;
 use crate::plan::{PlannedWrite, ScaleWrite, WriteNotes, WriteOperation};
-use crate::usage::NamespaceReading;
+use crate::readings::NamespaceReading;
 use crate::{
     ClusterView, ControllerKey, NamespacedName, ObjectChange, ObjectId, ViewObject, WritePlan,
     owners,
@@ -71,7 +71,7 @@ pub(crate) fn reconcile(view: &ClusterView, name: &NamespacedName, now: Tick) ->
     let mut plan = WritePlan::default();
     let Some(autoscaler) = view.horizontal_pod_autoscaler(name) else { return plan };
     // the first reading is on its way, and is a reason to look again
-    let Some(reading) = view.usage(&name.namespace) else { return plan };
+    let Some(reading) = view.reading(&name.namespace) else { return plan };
     // so is the first one with all that it wants to know now
     if owners::is_terminating(&autoscaler.metadata) || !is_read(view, autoscaler, reading) {
         return plan;

@@ -13,7 +13,7 @@ use rekindle_types::{Tick, TickDuration};
 
 use super::replica_count::{PodSample, SampleStanding};
 use crate::pods;
-use crate::usage::{MeasuredPod, UsageReport};
+use crate::readings::{MeasuredPod, UsageReport};
 
 /// A pod may be starting for so long: while it is not ready, its CPU does not count.
 const CPU_INITIALIZATION: TickDuration = TickDuration::from_secs(5 * 60);

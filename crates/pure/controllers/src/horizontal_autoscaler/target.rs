@@ -5,7 +5,7 @@ use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use rekindle_types::labels;
 
-use crate::usage::WorkloadScale;
+use crate::readings::WorkloadScale;
 use crate::{ClusterView, NamespacedName, ObjectId, ResourceKind, ViewObject};
 
 /// A workload, and what its `/scale` says.
@@ -51,7 +51,7 @@ pub(super) fn find(
 ) -> Result<ScaleTarget, NoScale> {
     let id = id(view, namespace, reference)?;
     if let ResourceKind::Custom(_) = id.kind {
-        let reading = view.usage(namespace).and_then(|reading| reading.scales.get(&id));
+        let reading = view.reading(namespace).and_then(|reading| reading.scales.get(&id));
         return match reading {
             Some(Ok(scale)) => Ok(ScaleTarget { id, scale: scale.clone() }),
             Some(Err(why)) => Err(NoScale::Refused(why.clone())),

@@ -12,9 +12,9 @@ mod members;
 mod mentions;
 mod objects;
 mod own_writes;
+mod readings;
 mod selectors;
 mod settle;
-mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use rekindle_types::v1alpha1::{PodRestart, RestartLadder, RestartLedger};
 use crate::cluster::{ClusterIndex, ResourceAmounts};
 use crate::memories::ControllerMemories;
 use crate::node_lifecycle::NodeLifecycleSettings;
-use crate::usage::UsageReadings;
+use crate::readings::NamespaceReadings;
 use crate::{
     NamespacedName, ObjectChange, ObjectId, ResourceKind, ViewObject, failed_pods, owners, pods,
 };
@@ -58,7 +58,7 @@ pub struct ClusterView {
     doubts: DoubtfulWrites,
     failures: BTreeMap<ObjectId, WriteFailure>,
     memories: ControllerMemories,
-    usage: UsageReadings,
+    readings: NamespaceReadings,
     node_settings: NodeLifecycleSettings,
     unlisted: BTreeSet<ResourceKind>,
     now: Tick,

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use rekindle_controllers::metric_query::{
     CustomMetricsVersion, MetricQuery, MetricReading, MetricSubject, MetricValue,
 };
-use rekindle_controllers::usage::{
+use rekindle_controllers::readings::{
     MeasuredPod, NamespaceReading, ScaleReading, UsageReading, UsageReport, WorkloadScale,
 };
 use rekindle_controllers::{

@@ -120,8 +120,8 @@ fn spec_errors(
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let (min, max) = (spec.min_replicas, spec.max_replicas);
-    // Zero is for those who have such a metric (KEP-2021, on since Kubernetes 1.37). Others are
-    // told so as by the versions before.
+    // Zero needs such a metric (KEP-2021, on since Kubernetes 1.37). Without one the answer is that
+    // of Kubernetes 1.36.
     let least = if metrics::count_without_pods(spec) { 0 } else { 1 };
     if let Some(min) = min.filter(|min| *min < least) {
         let why = format!("must be greater than or equal to {least}");

@@ -12,6 +12,7 @@ mod answers;
 mod metric_queries;
 mod objects;
 mod paths;
+mod readings;
 mod requests;
 mod scales;
 mod usage;
@@ -22,11 +23,10 @@ pub use answers::{
 pub use metric_queries::{metric_request, values_of_success};
 pub use objects::object_from_json;
 pub use paths::{PathError, collection, path};
+pub use readings::{READING_BYTES_MAX, READING_TIMEOUT, reason_of_refusal};
 pub use requests::{WriteRequestError, event_requests, request_for};
 pub use scales::{scale_of_success, scale_request};
-pub use usage::{
-    READING_BYTES_MAX, READING_TIMEOUT, reason_of_refusal, usage_of_success, usage_request,
-};
+pub use usage::{usage_of_success, usage_request};
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use http::Request;
 use k8s_openapi::api::autoscaling::v1::Scale;
 use rekindle_controllers::ObjectId;
-use rekindle_controllers::usage::{ScaleReading, WorkloadScale};
+use rekindle_controllers::readings::{ScaleReading, WorkloadScale};
 use rekindle_types::label_query::LabelSelector;
 
 use super::paths::path;

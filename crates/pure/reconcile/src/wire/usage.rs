@@ -3,21 +3,13 @@
 use std::collections::BTreeMap;
 
 use http::Request;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Status, Time};
-use rekindle_controllers::usage::{MeasuredPod, UsageReading, UsageReport};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use rekindle_controllers::readings::{MeasuredPod, UsageReading, UsageReport};
 use rekindle_types::resources::{Amounts, ResourceList};
 use rekindle_types::{Tick, TickDuration, span};
 use serde::Deserialize;
 
 use super::requests::WriteRequestError;
-
-/// Answers that are not there by then are not waited for: the next reading is due soon.
-pub const READING_TIMEOUT: TickDuration = TickDuration::from_secs(10);
-
-/// Bytes of the largest answer: servers of other people give them, too. A pod takes some hundred.
-pub const READING_BYTES_MAX: usize = 16 << 20;
-/// Bytes of a refusal that are shown.
-const REFUSAL_BYTES_MAX: usize = 1_024;
 
 /// `PodMetricsList` of metrics.k8s.io/v1beta1, as far as it is read.
 #[derive(Deserialize)]
@@ -59,15 +51,6 @@ pub fn usage_of_success(text: &[u8]) -> UsageReading {
     Ok(UsageReport { pods: pods.collect::<Result<BTreeMap<_, _>, String>>()? })
 }
 
-/// Why nothing was read, as a server says it that refuses: by a Status, or in plain text.
-pub fn reason_of_refusal(text: &[u8]) -> String {
-    let status = serde_json::from_slice::<Status>(text).ok();
-    let plain = || String::from_utf8_lossy(text).trim().to_owned();
-    let mut reason = status.and_then(|status| status.message).unwrap_or_else(plain);
-    reason.truncate(reason.floor_char_boundary(REFUSAL_BYTES_MAX));
-    reason
-}
-
 fn measured(pod: PodMetrics) -> Result<MeasuredPod, String> {
     let window = window(&pod.window).ok_or_else(|| format!("read the window {:?}", pod.window))?;
     let containers = pod.containers.into_iter();
@@ -104,16 +87,6 @@ mod tests {
         for text in ["", "15.s0", "1.5m", "long"] {
             assert_eq!(window(text), None, "{text}");
         }
-    }
-
-    #[test]
-    fn a_refusal_is_shown_as_the_server_says_it_and_not_at_any_length() {
-        let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "code": 404,
-            "status": "Failure", "message": "the server could not find the metric"});
-        let text = status.to_string();
-        assert_eq!(reason_of_refusal(text.as_bytes()), "the server could not find the metric");
-        assert_eq!(reason_of_refusal(b"bad gateway\n"), "bad gateway");
-        assert_eq!(reason_of_refusal("é".repeat(1_000).as_bytes()).len(), REFUSAL_BYTES_MAX);
     }
 
     #[test]

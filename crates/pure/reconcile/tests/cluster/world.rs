@@ -337,7 +337,7 @@ impl World {
             };
             match task {
                 PlannerTask::Record(_) => self.events += 1,
-                PlannerTask::ReadUsage(request) => panic!("ladders read no usage: {request:?}"),
+                PlannerTask::Read(request) => panic!("ladders read no usage: {request:?}"),
                 PlannerTask::Write(work, step) => {
                     let outcome = self.carry_out(&step.write);
                     if self.killed_after.is_some_and(|left| left == 0) {

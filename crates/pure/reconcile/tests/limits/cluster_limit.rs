@@ -84,7 +84,7 @@ impl World {
             while let Some(task) = self.planner.poll_task() {
                 match task {
                     PlannerTask::Write(work, step) => self.under_way.push((work, step)),
-                    PlannerTask::Record(_) | PlannerTask::ReadUsage(_) => {}
+                    PlannerTask::Record(_) | PlannerTask::Read(_) => {}
                 }
             }
             if self.under_way.is_empty() {

@@ -13,7 +13,7 @@ const LOST: TickDuration = TickDuration::from_secs(60);
 
 /// The namespaces in which something is scaled.
 #[derive(Debug, Default)]
-pub(crate) struct UsageSchedule(BTreeMap<String, ScaledNamespace>);
+pub(crate) struct ReadingSchedule(BTreeMap<String, ScaledNamespace>);
 
 #[derive(Debug)]
 struct ScaledNamespace {
@@ -30,7 +30,7 @@ enum ReadingState {
     UnderWay(Tick),
 }
 
-impl UsageSchedule {
+impl ReadingSchedule {
     /// An object came, changed or went. The answer is the namespace that has no autoscaler any
     /// more.
     pub(crate) fn follow(&mut self, change: &ObjectChange, now: Tick) -> Option<String> {
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_namespace_is_read_every_15_s_from_its_first_autoscaler_to_its_last() {
         let at = |secs: u64| Tick::from_secs(1_000 + secs);
-        let (mut view, mut schedule) = (ClusterView::new(), UsageSchedule::default());
+        let (mut view, mut schedule) = (ClusterView::new(), ReadingSchedule::default());
         assert_eq!((schedule.begin_due(at(0)), schedule.next_due()), (Vec::new(), None));
         for name in ["a", "b"] {
             let change = view.apply(autoscaler(name)).unwrap();

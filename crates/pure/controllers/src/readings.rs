@@ -1,4 +1,4 @@
-//! What autoscalers go by: what pods use, as `metrics.k8s.io` says it, and what adapters say of
+//! What autoscalers decide on: what pods use, as `metrics.k8s.io` says it, and what adapters say of
 //! other metrics. No watch shows it: the driver reads it from time to time, for the namespaces that
 //! have an autoscaler, and gives it to the view.
 
@@ -94,9 +94,9 @@ impl MeasuredPod {
 
 /// The newest reading of each namespace.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct UsageReadings(BTreeMap<String, NamespaceReading>);
+pub(crate) struct NamespaceReadings(BTreeMap<String, NamespaceReading>);
 
-impl UsageReadings {
+impl NamespaceReadings {
     /// Takes the place of the reading before.
     pub(crate) fn replace(&mut self, namespace: &str, reading: NamespaceReading) {
         self.0.insert(namespace.to_owned(), reading);

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::ClusterView;
 use crate::horizontal_autoscaler::history::ScalingHistory;
 use crate::horizontal_autoscaler::{ReplicaRecommendation, queries, scale_query};
-use crate::usage::{NamespaceReading, ReadingRequest};
+use crate::readings::{NamespaceReading, ReadingRequest};
 use crate::{ControllerKey, ResourceKind, ViewObject};
 
 impl ClusterView {
@@ -26,26 +26,26 @@ impl ClusterView {
         request
     }
 
-    /// The driver has read what the autoscalers of a namespace go by. The answer is who has to look
-    /// at it.
+    /// The driver has read what the autoscalers of a namespace decide on. Returns the controllers
+    /// that have to look at it.
     pub fn measured<'a>(
         &'a mut self,
         namespace: &'a str,
         reading: NamespaceReading,
     ) -> impl Iterator<Item = ControllerKey> + use<'a> {
-        self.usage.replace(namespace, reading);
+        self.readings.replace(namespace, reading);
         let scaled = self.in_namespace(ResourceKind::HorizontalPodAutoscaler, namespace);
         scaled.map(|object| ControllerKey::HorizontalAutoscaler(object.id().name))
     }
 
     /// Nothing in the namespace is scaled any more.
-    pub fn forget_usage(&mut self, namespace: &str) {
-        self.usage.forget(namespace);
+    pub fn forget_reading(&mut self, namespace: &str) {
+        self.readings.forget(namespace);
     }
 
     /// The newest reading for the autoscalers of a namespace.
-    pub(crate) fn usage(&self, namespace: &str) -> Option<&NamespaceReading> {
-        self.usage.get(namespace)
+    pub(crate) fn reading(&self, namespace: &str) -> Option<&NamespaceReading> {
+        self.readings.get(namespace)
     }
 
     /// Notes what the metrics of an autoscaler ask for.
