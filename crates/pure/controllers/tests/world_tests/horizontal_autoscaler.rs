@@ -448,16 +448,21 @@ fn metrics_of_adapters_scale_by_pods_by_objects_and_by_what_is_outside() {
     }
 }
 
+/// By these metrics down to zero, without a window.
+fn down_at_once(metrics: &Value) -> Value {
+    let policies = json!([{"type": "Percent", "value": 100, "periodSeconds": 15},
+        {"type": "Pods", "value": 4, "periodSeconds": 15}]);
+    let behavior = json!({"scaleUp": {"policies": policies},
+        "scaleDown": {"stabilizationWindowSeconds": 0, "policies": policies}});
+    json!({"metrics": metrics, "minReplicas": 0, "behavior": behavior})
+}
+
 /// KEP-2021, and upstream's `horizontal.go`: an autoscaler wakes what it has put to sleep itself.
 #[test]
 fn a_workload_without_work_is_scaled_to_zero_and_back_unless_a_person_did_it() {
     let queue = json!([{"type": "External", "external": {"metric": {"name": "queue"},
         "target": {"type": "AverageValue", "averageValue": "10"}}}]);
-    let policies = json!([{"type": "Percent", "value": 100, "periodSeconds": 15},
-        {"type": "Pods", "value": 4, "periodSeconds": 15}]);
-    let behavior = json!({"scaleUp": {"policies": policies},
-        "scaleDown": {"stabilizationWindowSeconds": 0, "policies": policies}});
-    let mut world = running(2, json!({"metrics": queue, "minReplicas": 0, "behavior": behavior}));
+    let mut world = running(2, down_at_once(&queue));
     let look = |world: &mut World, length: i64| {
         world.converge();
         world.advance(PERIOD);
@@ -490,6 +495,33 @@ fn a_workload_without_work_is_scaled_to_zero_and_back_unless_a_person_did_it() {
     let why = "SuccessfulRescale: New size: 2; reason: Current number of replicas below \
                Spec.MinReplicas";
     assert_eq!(said(&world).last().map(String::as_str), Some(why));
+}
+
+/// An engine that is killed between the two must know that it was not a person.
+#[test]
+fn that_a_workload_is_scaled_to_zero_is_written_before_the_scale() {
+    let queue = json!([{"type": "External", "external": {"metric": {"name": "queue"},
+        "target": {"type": "AverageValue", "averageValue": "10"}}}]);
+    let mut world = running(2, down_at_once(&queue));
+    let metrics = world.view.reading_request("shop").metrics.into_iter();
+    let metrics =
+        metrics.map(|query| (query, Ok(vec![MetricValue { object: String::new(), millis: 0 }])));
+    let reading = NamespaceReading {
+        usage: Ok(UsageReport::default()),
+        metrics: metrics.collect(),
+        scales: BTreeMap::new(),
+    };
+    let key = world.view.measured("shop", reading).next().unwrap();
+    let plan = reconcile(&world.view, &key, world.api.now);
+    let writes: Vec<_> = plan.batches.iter().flatten().map(|planned| &planned.write).collect();
+    let [WriteOperation::UpdateStatus(status), WriteOperation::Scale(scale)] = writes[..] else {
+        panic!("{writes:?}");
+    };
+    assert_eq!(scale.replicas, 0);
+    let ViewObject::HorizontalPodAutoscaler(status) = status else { panic!("{status:?}") };
+    let conditions = status.status.as_ref().unwrap().conditions.as_ref().unwrap();
+    let zero = conditions.iter().find(|condition| condition.type_ == "ScaledToZero").unwrap();
+    assert_eq!(zero.status, "True");
 }
 
 /// The texts are upstream's.
