@@ -67,7 +67,7 @@ impl MetricReader {
             let text = body.map_err(|error| format!("read the answer: {error}"))?.to_bytes();
             match head.status.is_success() {
                 true => Ok(text),
-                false => Err(reason_of_refusal(&text)),
+                false => Err(reason_of_refusal(head.status, &text)),
             }
         };
         let answer = tokio::time::timeout_at(deadline, answer).await;

@@ -1,6 +1,7 @@
 //! The limits of what is read for autoscalers, and what a refusal says. Servers of other people
 //! give these answers, too.
 
+use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use rekindle_types::TickDuration;
 
@@ -12,10 +13,14 @@ pub const READING_BYTES_MAX: usize = 16 << 20;
 /// Bytes of a refusal that are shown.
 const REFUSAL_BYTES_MAX: usize = 1_024;
 
-/// Why nothing was read, as a server says it that refuses: by a Status, or in plain text.
-pub fn reason_of_refusal(text: &[u8]) -> String {
+/// Why nothing was read, as a server says it that refuses: by a Status, or in plain text. Where no
+/// server has the API, the words are client-go's.
+pub fn reason_of_refusal(code: StatusCode, text: &[u8]) -> String {
     let status = serde_json::from_slice::<Status>(text).ok();
-    let plain = || String::from_utf8_lossy(text).trim().to_owned();
+    let plain = || match code {
+        StatusCode::NOT_FOUND => "the server could not find the requested resource".to_owned(),
+        _ => String::from_utf8_lossy(text).trim().to_owned(),
+    };
     let mut reason = status.and_then(|status| status.message).unwrap_or_else(plain);
     reason.truncate(reason.floor_char_boundary(REFUSAL_BYTES_MAX));
     reason
@@ -32,8 +37,14 @@ mod tests {
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "code": 404,
             "status": "Failure", "message": "the server could not find the metric"});
         let text = status.to_string();
-        assert_eq!(reason_of_refusal(text.as_bytes()), "the server could not find the metric");
-        assert_eq!(reason_of_refusal(b"bad gateway\n"), "bad gateway");
-        assert_eq!(reason_of_refusal("é".repeat(1_000).as_bytes()).len(), REFUSAL_BYTES_MAX);
+        let (absent, busy) = (StatusCode::NOT_FOUND, StatusCode::BAD_GATEWAY);
+        assert_eq!(
+            reason_of_refusal(absent, text.as_bytes()),
+            "the server could not find the metric"
+        );
+        let unserved = "the server could not find the requested resource";
+        assert_eq!(reason_of_refusal(absent, b"404 page not found\n"), unserved);
+        assert_eq!(reason_of_refusal(busy, b"bad gateway\n"), "bad gateway");
+        assert_eq!(reason_of_refusal(busy, "é".repeat(1_000).as_bytes()).len(), REFUSAL_BYTES_MAX);
     }
 }
